@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which samples a global batch holds, and which of them a device gets. One rule for DP and DDP: the chunk rule
+ * (torch.chunk): pieces of ceil(B / N), the last ones short or absent. DP's piece r = DDP's rank r's share.
+ */
+#ifndef DATA_SAMPLER_H
+#define DATA_SAMPLER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct piece {
+    size_t first, count;   /* rows of the global batch */
+};
+
+/* Piece r of B rows on N devices; count 0 for the devices that get none. */
+struct piece chunk_piece(size_t rows, int devices, int r);
+int chunk_devices_used(size_t rows, int devices);
+
+struct sampler {
+    size_t samples;        /* training samples */
+    size_t global_batch;
+    uint64_t seed;
+    uint32_t epoch;        /* of `order` */
+    uint32_t *order;       /* [samples] permutation of this epoch */
+};
+
+int sampler_open(struct sampler *sampler, size_t samples, size_t global_batch, uint64_t seed);
+void sampler_close(struct sampler *sampler);
+size_t sampler_steps_per_epoch(const struct sampler *sampler);  /* whole batches; the rest of an epoch is dropped (said) */
+/* indices[global_batch] of step `step` (0-based over the whole run): the epoch follows from it. No state but a cache. */
+void sampler_batch(struct sampler *sampler, uint64_t step, uint32_t *indices);
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The command line that both trainers share. GNU style; numbers parsed whole and independent of the locale; unknown
+ * options refused with the nearest known one; every refusal names option, value found and what is allowed (EXIT_USAGE).
+ */
+#ifndef RUN_OPTIONS_H
+#define RUN_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "nn/model.h"
+#include "nn/optimizer.h"
+
+enum device_choice { DEVICE_AUTO, DEVICE_CUDA, DEVICE_SOFT };
+enum loss_average { LOSS_AVERAGE_SAMPLES, LOSS_AVERAGE_RANKS };
+enum loss_reduction { LOSS_MEAN, LOSS_SUM };
+enum dp_transport { DP_TRANSPORT_NCCL, DP_TRANSPORT_P2P };
+enum dp_loss { DP_LOSS_GATHERED, DP_LOSS_REPLICA };
+
+struct options {
+    const char *program;               /* "dp-train" or "ddp-train" */
+    const char *strategy;              /* "single", "dp" or "ddp" */
+    int gpus;
+    const char *model;
+    struct model_settings model_settings;   /* --inputs --width --depth --classes */
+    const char *data;
+    size_t global_batch;               /* always resolved; batch_per_gpu = ceil(global/gpus) for the row */
+    size_t batch_per_gpu;
+    int steps, warmup, epochs;         /* epochs > 0 sets steps */
+    const char *precision;             /* "fp32" */
+    struct optimizer_settings optimizer;
+    uint64_t seed;
+    int accumulate;
+    enum device_choice device;
+    size_t device_memory;              /* bytes; 0: all */
+    enum loss_average loss_average;
+    enum loss_reduction loss;
+    double timeout;                    /* seconds, collective limit; 30 */
+    const char *json, *trace, *record, *save, *resume, *save_gradients;  /* paths or NULL */
+    bool shape_only, checksum;
+    enum dp_transport dp_transport;
+    enum dp_loss dp_loss;
+    int output_device;                 /* DP */
+    double bucket_cap_mib;             /* DDP: 25 */
+    bool no_overlap;                   /* DDP */
+    double rendezvous_timeout;         /* DDP: 60 */
+    int local_rank;                    /* DDP: --local_rank; -1: not given */
+};
+
+/* Parses into *options with defaults. 0, or EXIT_USAGE (reported), or -1: --help or --version was printed, exit 0. */
+int options_parse(struct options *options, const char *program, int argc, char **argv);
+
+/* The options that all ranks must agree on, as one line of text in canonical order ("model=mlp;global_batch=128;...").
+ * The rendezvous compares it; the caller frees. */
+char *options_canonical(const struct options *options);
+
+/* The options that make the `variant` column: those that differ from the default and are no key column of their own,
+ * canonical order, "bucket_cap_mb=25;transport=nccl". The caller frees. */
+char *options_variant(const struct options *options);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One line a message on stderr, prefixed by program and (if set) rank: "ddp-train: rank 2: ...". Thread-safe.
+ */
+#ifndef SYS_LOG_H
+#define SYS_LOG_H
+
+#include <stdbool.h>
+
+#if defined(__GNUC__)
+#define LOG_FORMAT(a, b) __attribute__((format(printf, a, b)))
+#else
+#define LOG_FORMAT(a, b)
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+void log_set_program(const char *name);  /* static storage */
+void log_set_rank(int rank);             /* -1: none */
+void log_error(const char *format, ...) LOG_FORMAT(1, 2);
+void log_warning(const char *format, ...) LOG_FORMAT(1, 2);
+void log_info(const char *format, ...) LOG_FORMAT(1, 2);
+void log_set_quiet(bool quiet);          /* drops log_info */
+/* The text of this process's last log_error ("" if none): the reason column of a failed run. */
+const char *log_last_error(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Launch functions of all kernels. Written once in kernels/*.cu for GPU and CPU. Each enqueues on `stream` of the
+ * current device and returns before the work is done. All pointers are device pointers; row-major; no aliasing unless
+ * "in place" is said. Sizes of 0 are allowed and launch nothing (outputs of reductions over nothing are set to 0).
+ * Each launch states its FLOPs and bytes (see softgpu/launch.h); on CUDA they are not needed.
+ * Sums run in a partition that depends on the shape alone: bit-equal from run to run and for any number of cores.
+ */
+#ifndef KERNELS_KERNELS_H
+#define KERNELS_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gpu/gpu.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- elementwise.cu ---- */
+cudaError_t kernel_fill(float *y, float value, size_t n, cudaStream_t stream);
+cudaError_t kernel_scale(float *y, float factor, size_t n, cudaStream_t stream);                      /* y *= factor, in place */
+cudaError_t kernel_copy_scale(float *y, const float *x, float factor, size_t n, cudaStream_t stream); /* y = factor x */
+cudaError_t kernel_add(float *y, const float *x, size_t n, cudaStream_t stream);                      /* y += x, in place */
+cudaError_t kernel_cast_f32_bf16(uint16_t *y, const float *x, size_t n, cudaStream_t stream);         /* round to nearest even */
+cudaError_t kernel_cast_bf16_f32(float *y, const uint16_t *x, size_t n, cudaStream_t stream);
+cudaError_t kernel_cast_f32_f16(uint16_t *y, const float *x, size_t n, cudaStream_t stream);
+cudaError_t kernel_cast_f16_f32(float *y, const uint16_t *x, size_t n, cudaStream_t stream);
+
+/* ---- activation.cu ---- y[rows][columns], bias[columns]; all in place on y where y is the only tensor */
+cudaError_t kernel_bias(float *y, const float *bias, size_t rows, size_t columns, cudaStream_t stream);
+cudaError_t kernel_bias_relu(float *y, const float *bias, size_t rows, size_t columns, cudaStream_t stream);
+/* dx = dy where y > 0, else 0; NaN in dy stays. dx may be dy. y is the OUTPUT of the ReLU. */
+cudaError_t kernel_relu_backward(float *dx, const float *dy, const float *y, size_t n, cudaStream_t stream);
+cudaError_t kernel_relu_forward(float *y, const float *x, size_t n, cudaStream_t stream);
+/* GPT-2's tanh form: 0.5 x (1 + tanh(sqrt(2/pi)(x + 0.044715 x^3))). */
+cudaError_t kernel_gelu_forward(float *y, const float *x, size_t n, cudaStream_t stream);
+cudaError_t kernel_gelu_backward(float *dx, const float *dy, const float *x, size_t n, cudaStream_t stream);
+
+/* ---- reduction.cu ---- */
+/* out[columns] = (accumulate ? out : 0) + sum over rows of x[rows][columns]: a bias gradient. rows = 0: zeros (or kept). */
+cudaError_t kernel_column_sums(float *out, const float *x, size_t rows, size_t columns, int accumulate, cudaStream_t stream);
+/* out[0] = sum of x[n]. */
+cudaError_t kernel_sum(float *out, const float *x, size_t n, cudaStream_t stream);
+
+/* ---- softmax.cu ---- */
+/* losses[rows] = -log softmax(logits[rows][classes])[labels[row]]; if d_logits is not NULL also
+ * d_logits = (softmax - onehot) * scale (d_logits may be logits). A label outside [0, classes) gives loss NaN and d 0. */
+cudaError_t kernel_softmax_cross_entropy(float *losses, float *d_logits, const float *logits, const int32_t *labels,
+                                         size_t rows, size_t classes, float scale, cudaStream_t stream);
+/* correct[0] = number of rows whose largest logit (the first of equals; NaN never) stands at labels[row]. */
+cudaError_t kernel_count_correct(int32_t *correct, const float *logits, const int32_t *labels, size_t rows,
+                                 size_t classes, cudaStream_t stream);
+
+/* ---- optimizer.cu ---- torch.optim's formulas; p, g, m, v of n floats */
+/* g' = g + decay p; m = first ? g' : momentum m + g'; p -= lr (momentum ? m : g'). m may be NULL if momentum is 0. */
+cudaError_t kernel_sgd(float *p, const float *g, float *m, size_t n, float lr, float momentum, float decay, int first,
+                       cudaStream_t stream);
+/* p -= lr decay p; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2; p -= lr m/(1-b1^t) / (sqrt(v/(1-b2^t)) + eps); t from 1. */
+cudaError_t kernel_adamw(float *p, const float *g, float *m, float *v, size_t n, float lr, float beta1, float beta2,
+                         float epsilon, float decay, int t, cudaStream_t stream);
+
+/* ---- random.cu ---- Philox4x32-10 by element index (common/sys/random.h has the same numbers on the host) */
+cudaError_t kernel_random_normal(float *y, size_t n, uint64_t seed, uint64_t stream_id, float deviation, cudaStream_t stream);
+
+/* ---- empty.cu ---- for the launch benchmark */
+cudaError_t kernel_empty(cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
