@@ -13,6 +13,7 @@ extern "C" {
 
 int topology_usable_cores(void);           /* physical cores that this process may use (cpuset, cgroup quota); at least 1 */
 size_t topology_memory_bytes(void);        /* the machine's memory, or the cgroup's limit if smaller */
+size_t topology_memory_free(void);         /* bytes that can be taken now without swapping: machine and cgroup */
 /* Binds the calling thread to `count` of the usable cores, from number `first` on (modulo the usable cores).
  * Returns 0, or -1 if nothing could be bound (no hwloc and no affinity call, or refused). */
 int topology_bind_thread(int first, int count);
