@@ -28,6 +28,7 @@ struct options {
     const char *data;
     size_t global_batch;               /* always resolved; batch_per_gpu = ceil(global/gpus) for the row */
     size_t batch_per_gpu;
+    bool batch_is_per_gpu;             /* --batch-per-gpu was given: the global batch follows the number of devices */
     int steps, warmup, epochs;         /* epochs > 0 sets steps */
     const char *precision;             /* "fp32" */
     struct optimizer_settings optimizer;
@@ -35,11 +36,13 @@ struct options {
     int accumulate;
     enum device_choice device;
     size_t device_memory;              /* bytes; 0: all */
+    int cores_per_device;              /* soft: 0: usable cores / devices, at least 1 */
     enum loss_average loss_average;
     enum loss_reduction loss;
     double timeout;                    /* seconds, collective limit; 30 */
     const char *json, *trace, *record, *save, *resume, *save_gradients;  /* paths or NULL */
     bool shape_only, checksum;
+    bool device_count;                 /* --device-count (dp-train and ddp-train ask their backends): print it and end */
     enum dp_transport dp_transport;
     enum dp_loss dp_loss;
     int output_device;                 /* DP */
@@ -51,6 +54,9 @@ struct options {
 
 /* Parses into *options with defaults. 0, or EXIT_USAGE (reported), or -1: --help or --version was printed, exit 0. */
 int options_parse(struct options *options, const char *program, int argc, char **argv);
+
+/* The number of devices when it is not --gpus' (a rank under torchrun: WORLD_SIZE). Resolves the batch anew. */
+void options_set_gpus(struct options *options, int gpus);
 
 /* The options that all ranks must agree on, as one line of text in canonical order ("model=mlp;global_batch=128;...").
  * The rendezvous compares it; the caller frees. */

@@ -21,7 +21,7 @@ const char *phase_name(enum phase phase);   /* "scatter", ...: also the NVTX ran
 
 struct timeline {
     int device;
-    int marks;
+    int marks;                                     /* intervals: events 0 .. marks are recorded; -1: not begun */
     cudaEvent_t event[TIMELINE_MAX_MARKS + 1];     /* event[0]: begin */
     enum phase phase[TIMELINE_MAX_MARKS + 1];
     int communications;                            /* pairs of events round collectives on the communication stream */
@@ -41,6 +41,10 @@ int timeline_begin(struct timeline *timeline, cudaStream_t compute);
 int timeline_mark(struct timeline *timeline, cudaStream_t compute, enum phase phase);
 int timeline_communication_begin(struct timeline *timeline, cudaStream_t stream);
 int timeline_communication_end(struct timeline *timeline, cudaStream_t stream);
+/* Host clock of interval i (0 .. marks-1), which ends at mark i and belongs to *phase; of communication i. For the trace. */
+int timeline_interval(const struct timeline *timeline, int i, enum phase *phase, double *start_s, double *end_s);
+int timeline_communication(const struct timeline *timeline, int i, double *start_s, double *end_s);
+/* Nothing was marked: all zero (a device that the batch did not reach). */
 int timeline_read(const struct timeline *timeline, struct step_times *times);  /* after the streams are idle */
 
 #endif

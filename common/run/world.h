@@ -22,4 +22,12 @@ struct world {
 int world_barrier(struct world *world);      /* gather + broadcast of nothing */
 struct world world_alone(void);
 
+/* All ranks return the same: 0 if all say 0, else the exit code of the first rank that does not. So no rank goes on to a
+ * collective that another one has given up. */
+int world_agree(struct world *world, int status);
+
+/* Gathers items of which each rank may have another number. On rank 0 *all is a new array of all ranks' items in rank
+ * order (the caller frees; NULL if there are none) and *total their number; elsewhere NULL and 0. */
+int world_gather_items(struct world *world, const void *mine, size_t count, size_t item_bytes, void **all, size_t *total);
+
 #endif
