@@ -2,7 +2,7 @@
  *
  * A model: a list of parameters in registration order and the functions that run it on a device. A replica: one model
  * on one device, with flat parameter and gradient buffers. Adding a model: fill a struct model_type (see mlp.c) and name it
- * in model_types[] (model.c).
+ * in model_types.h and model.c.
  */
 #ifndef NN_MODEL_H
 #define NN_MODEL_H
@@ -61,7 +61,7 @@ struct model {
     size_t output_count;              /* logits of one sample */
 };
 
-/* Unknown name: EXIT_USAGE, naming the nearest known one. */
+/* Unknown name or a size out of range: EXIT_USAGE, naming what is allowed. */
 int model_open(struct model *model, const char *name, const struct model_settings *settings);
 void model_close(struct model *model);
 
