@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Launch functions of all kernels. Written once in kernels/*.cu for GPU and CPU. Each enqueues on `stream` of the
- * current device and returns before the work is done. All pointers are device pointers; row-major; no aliasing unless
+ * Launch functions of all kernels, each written once, in a .cu file of this folder, for GPU and CPU. Each enqueues on `stream`
+ * of the current device and returns before the work is done. All pointers are device pointers; row-major; no aliasing unless
  * "in place" is said. Sizes of 0 are allowed and launch nothing (outputs of reductions over nothing are set to 0).
  * Each launch states its FLOPs and bytes (see softgpu/launch.h); on CUDA they are not needed.
  * Sums run in a partition that depends on the shape alone: bit-equal from run to run and for any number of cores.
