@@ -65,6 +65,13 @@ struct strategy {
     void (*close)(void *state);
 };
 
+/* Tells the backend what the options say (memory, cores, limits, record): once a process, before the first CUDA call.
+ * devices: used by this run on this host. Refuses --device cuda on soft GPUs and the reverse (EXIT_RESOURCE). */
+int engine_configure(const struct options *options, int devices);
+
+/* --device-count: prints how many devices can be used. EXIT_RESOURCE if there is none. */
+int engine_print_device_count(void);
+
 extern const struct strategy strategy_single;   /* common/run/single.c */
 
 /* Runs a whole training as options say: opens data and model, verification (--checksum), warm-up, timed steps, evaluation,

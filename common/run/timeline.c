@@ -73,6 +73,17 @@ int timeline_mark(struct timeline *timeline, cudaStream_t compute, enum phase ph
     return EXIT_OK;
 }
 
+void phase_begin(enum phase phase)
+{
+    (void)nvtxRangePushA(phase_name(phase));
+}
+
+int phase_end(struct timeline *timeline, cudaStream_t compute, enum phase phase)
+{
+    (void)nvtxRangePop();
+    return timeline_mark(timeline, compute, phase);
+}
+
 int timeline_communication_begin(struct timeline *timeline, cudaStream_t stream)
 {
     if (timeline->communications >= TIMELINE_MAX_COMMUNICATIONS) {

@@ -37,8 +37,15 @@ struct step_times {
 
 int timeline_open(struct timeline *timeline, int device);
 void timeline_close(struct timeline *timeline);
+/* A step begins: the marks of the one before are forgotten. The timeline's device is current, here and below. */
 int timeline_begin(struct timeline *timeline, cudaStream_t compute);
+/* What was enqueued since the mark before belongs to `phase`. */
 int timeline_mark(struct timeline *timeline, cudaStream_t compute, enum phase phase);
+/* A phase's NVTX range with its mark: phase_begin names what is enqueued from here on by the calling thread (for the ledger
+ * and for profilers), phase_end ends the range and marks. */
+void phase_begin(enum phase phase);
+int phase_end(struct timeline *timeline, cudaStream_t compute, enum phase phase);
+
 int timeline_communication_begin(struct timeline *timeline, cudaStream_t stream);
 int timeline_communication_end(struct timeline *timeline, cudaStream_t stream);
 /* Host clock of interval i (0 .. marks-1), which ends at mark i and belongs to *phase; of communication i. For the trace. */
