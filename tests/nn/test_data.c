@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The shipped digits, synthetic samples, and IDX files: good ones, and every kind of bad one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "data/dataset.h"
+#include "files.h"
+#include "sys/exit_codes.h"
+#include "sys/log.h"
+
+#define MIB ((size_t)1 << 20)
+
+/* ---- digits ------------------------------------------------------------------------------------------------------------ */
+
+/* The totals were taken from scikit-learn's digits.csv.gz. */
+static void test_digits_are_whole(void **state)
+{
+    (void)state;
+    static const int expected[10] = {178, 182, 177, 183, 181, 182, 181, 179, 174, 180};
+    static float values[1797 * 64];
+    static int32_t labels[1797];
+    uint32_t indices[1797];
+    struct dataset digits;
+    int counts[10] = {0};
+    double sum = 0;
+
+    assert_int_equal(chdir("/"), 0);   /* no file is needed */
+    assert_int_equal(dataset_open(&digits, "digits", 0, 0, 0), EXIT_OK);
+    assert_int_equal(digits.inputs, 64);
+    assert_int_equal(digits.classes, 10);
+    assert_int_equal(digits.train_count, 1437);
+    assert_int_equal(digits.test_count, 360);
+    for (uint32_t i = 0; i < 1797; i++)
+        indices[i] = i;
+    dataset_gather(&digits, indices, 1797, values, labels);
+    for (size_t i = 0; i < 1797 * 64; i++) {
+        assert_true(values[i] >= 0 && values[i] <= 1);
+        sum += values[i] * 16;
+    }
+    for (size_t i = 0; i < 1797; i++)
+        counts[labels[i]]++;
+    assert_true(sum == 561718);
+    assert_memory_equal(counts, expected, sizeof counts);
+    dataset_close(&digits);
+}
+
+/* The test set is a fair sample: 360 of 1797, so about 36 of each class. */
+static void test_digits_are_mixed(void **state)
+{
+    (void)state;
+    struct dataset digits;
+    int counts[10] = {0};
+
+    assert_int_equal(dataset_open(&digits, "digits", 0, 0, 0), EXIT_OK);
+    for (size_t i = 0; i < digits.test_count; i++)
+        counts[digits.labels[PART_TEST][i]]++;
+    for (int c = 0; c < 10; c++)
+        assert_in_range(counts[c], 20, 52);
+    dataset_close(&digits);
+}
+
+/* ---- synthetic ----------------------------------------------------------------------------------------------------------- */
+
+static void test_synthetic_follows_from_index(void **state)
+{
+    (void)state;
+    struct dataset synthetic;
+    uint32_t both[2] = {5, 1000000}, one[1] = {1000000};
+    float values[2][7], again[7];
+    int32_t labels[2], label;
+
+    assert_int_equal(dataset_open(&synthetic, "synthetic", 7, 3, 42), EXIT_OK);
+    assert_true(synthetic.resident);
+    dataset_gather(&synthetic, both, 2, values[0], labels);
+    dataset_gather(&synthetic, one, 1, again, &label);
+    assert_memory_equal(values[1], again, sizeof again);
+    assert_memory_not_equal(values[0], again, sizeof again);
+    assert_int_equal(labels[1], label);
+    assert_in_range(labels[0], 0, 2);
+    dataset_close(&synthetic);
+    assert_int_equal(dataset_open(&synthetic, "synthetic", 0, 3, 42), EXIT_USAGE);
+    assert_int_equal(dataset_open(&synthetic, "synthetic", 7, 0, 42), EXIT_USAGE);
+}
+
+/* ---- MNIST's files ------------------------------------------------------------------------------------------------------- */
+
+enum { TRAIN_IMAGES, TRAIN_LABELS, TEST_IMAGES, TEST_LABELS, FILES };
+
+#define ROWS 4
+#define COLUMNS 5
+#define TRAIN 6
+#define TEST 4
+
+static const char *const names[FILES] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",
+                                         "t10k-labels-idx1-ubyte"};
+static uint8_t content[FILES][256];
+static size_t length[FILES];
+
+static void put_size(uint8_t *at, uint32_t size)
+{
+    for (int i = 0; i < 4; i++)
+        at[i] = (uint8_t)(size >> (24 - 8 * i));
+}
+
+static void make_file(int file, int dimensions, uint32_t count, uint8_t modulus)
+{
+    size_t header = 4 + 4 * (size_t)dimensions, values = count * (dimensions == 3 ? ROWS * COLUMNS : 1);
+
+    put_size(content[file], 0x800u | (uint32_t)dimensions);
+    put_size(content[file] + 4, count);
+    if (dimensions == 3) {
+        put_size(content[file] + 8, ROWS);
+        put_size(content[file] + 12, COLUMNS);
+    }
+    for (size_t i = 0; i < values; i++)
+        content[file][header + i] = (uint8_t)((i * 37 + (size_t)file) % modulus);
+    length[file] = header + values;
+}
+
+/* Writes all four files as they should be. */
+static int setup_files(void **state)
+{
+    (void)state;
+    make_file(TRAIN_IMAGES, 3, TRAIN, 251);
+    make_file(TRAIN_LABELS, 1, TRAIN, 10);
+    make_file(TEST_IMAGES, 3, TEST, 251);
+    make_file(TEST_LABELS, 1, TEST, 10);
+    for (int file = 0; file < FILES; file++)
+        put_file(test_path(names[file]), content[file], length[file]);
+    return 0;
+}
+
+static int open_files(struct dataset *dataset)
+{
+    return dataset_open(dataset, test_path("."), 0, 0, 0);
+}
+
+/* The folder must be refused, with what was found and expected, nothing kept, and little allocated on the way. */
+static void expect_refused(size_t file_bytes)
+{
+    struct dataset dataset;
+    size_t good = length[TRAIN_IMAGES] + length[TRAIN_LABELS] + length[TEST_IMAGES] + length[TEST_LABELS];
+
+    reset_allocated_bytes();
+    assert_int_equal(open_files(&dataset), EXIT_BAD_FILE);
+    assert_true(allocated_bytes() <= good + file_bytes + MIB);
+    assert_non_null(strstr(log_last_error(), "found"));
+    assert_non_null(strstr(log_last_error(), "expected"));
+    assert_null(dataset.pixels[PART_TRAIN]);
+}
+
+static void expect_content_refused(int file, const uint8_t *bytes, size_t count)
+{
+    put_file(test_path(names[file]), bytes, count);
+    expect_refused(count);
+    put_file(test_path(names[file]), content[file], length[file]);
+}
+
+static void test_mnist_files(void **state)
+{
+    (void)state;
+    struct dataset mnist;
+    uint32_t indices[2] = {2, TRAIN + 1};
+    float values[2][ROWS * COLUMNS];
+    int32_t labels[2];
+
+    assert_int_equal(open_files(&mnist), EXIT_OK);
+    assert_int_equal(mnist.inputs, ROWS * COLUMNS);
+    assert_int_equal(mnist.classes, 10);
+    assert_int_equal(mnist.train_count, TRAIN);
+    assert_int_equal(mnist.test_count, TEST);
+    dataset_gather(&mnist, indices, 2, values[0], labels);
+    for (size_t j = 0; j < ROWS * COLUMNS; j++) {
+        assert_true(values[0][j] == (float)content[TRAIN_IMAGES][16 + 2 * ROWS * COLUMNS + j] / 255);
+        assert_true(values[1][j] == (float)content[TEST_IMAGES][16 + ROWS * COLUMNS + j] / 255);
+    }
+    assert_int_equal(labels[0], content[TRAIN_LABELS][8 + 2]);
+    assert_int_equal(labels[1], content[TEST_LABELS][8 + 1]);
+    dataset_close(&mnist);
+}
+
+static void test_names_with_a_dot(void **state)
+{
+    (void)state;
+    struct dataset mnist;
+    assert_int_equal(unlink(test_path(names[TEST_IMAGES])), 0);
+    put_file(test_path("t10k-images.idx3-ubyte"), content[TEST_IMAGES], length[TEST_IMAGES]);
+    assert_int_equal(open_files(&mnist), EXIT_OK);
+    dataset_close(&mnist);
+    assert_int_equal(unlink(test_path("t10k-images.idx3-ubyte")), 0);
+    put_file(test_path(names[TEST_IMAGES]), content[TEST_IMAGES], length[TEST_IMAGES]);
+}
+
+static void test_missing_files(void **state)
+{
+    (void)state;
+    struct dataset dataset;
+    for (int file = 0; file < FILES; file++) {
+        assert_int_equal(unlink(test_path(names[file])), 0);
+        assert_int_equal(open_files(&dataset), EXIT_BAD_FILE);
+        assert_non_null(strstr(log_last_error(), names[file]));
+        put_file(test_path(names[file]), content[file], length[file]);
+    }
+    assert_int_equal(dataset_open(&dataset, "no-such-folder", 0, 0, 0), EXIT_BAD_FILE);
+}
+
+static void test_cut_at_every_length(void **state)
+{
+    (void)state;
+    for (int file = 0; file < FILES; file++)
+        for (size_t bytes = 0; bytes < length[file]; bytes++)
+            expect_content_refused(file, content[file], bytes);
+}
+
+static void test_flipped_header_bits(void **state)
+{
+    (void)state;
+    for (int file = 0; file < FILES; file++) {
+        for (size_t bit = 0; bit < 8 * (size_t)(file % 2 ? 8 : 16); bit++) {
+            uint8_t bytes[256];
+            memcpy(bytes, content[file], length[file]);
+            bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+            expect_content_refused(file, bytes, length[file]);
+        }
+    }
+}
+
+/* 2^31 x 2^31 x 4 is 2^64: a product in 64 bits would be 0. */
+static void test_sizes_that_wrap(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[][3] = {
+        {0, 4, 5}, {6, 0, 5}, {6, 4, 0}, {1, 4, 5}, {0x80000000, 4, 5}, {UINT32_MAX, UINT32_MAX, UINT32_MAX},
+        {0x80000000, 0x80000000, 4}, {4, 0x80000000, 0x80000000}, {6, UINT32_MAX, 5}, {0, 0, 0}, {5, 4, 6}, {6, 5, 5},
+    };
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        uint8_t bytes[256];
+        memcpy(bytes, content[TEST_IMAGES], length[TEST_IMAGES]);
+        for (int d = 0; d < 3; d++)
+            put_size(bytes + 4 + 4 * d, sizes[i][d]);
+        expect_content_refused(TEST_IMAGES, bytes, length[TEST_IMAGES]);
+    }
+}
+
+static void test_surplus_bytes(void **state)
+{
+    (void)state;
+    for (int file = 0; file < FILES; file++) {
+        uint8_t bytes[256] = {0};
+        memcpy(bytes, content[file], length[file]);
+        expect_content_refused(file, bytes, length[file] + 1);
+    }
+}
+
+static void test_labels_out_of_range(void **state)
+{
+    (void)state;
+    uint8_t bytes[256];
+    memcpy(bytes, content[TEST_LABELS], length[TEST_LABELS]);
+    bytes[8 + 3] = 10;
+    expect_content_refused(TEST_LABELS, bytes, length[TEST_LABELS]);
+    put_file(test_path(names[TEST_LABELS]), bytes, length[TEST_LABELS]);
+    expect_refused(length[TEST_LABELS]);
+    assert_non_null(strstr(log_last_error(), "byte 11: label 10 found, expected 0 to 9"));
+    put_file(test_path(names[TEST_LABELS]), content[TEST_LABELS], length[TEST_LABELS]);
+}
+
+/* Each file is whole, but they don't belong together. */
+static void test_counts_that_disagree(void **state)
+{
+    (void)state;
+    uint8_t bytes[256];
+    memcpy(bytes, content[TEST_LABELS], length[TEST_LABELS]);
+    put_size(bytes + 4, TEST - 1);
+    expect_content_refused(TEST_LABELS, bytes, length[TEST_LABELS] - 1);
+
+    memcpy(bytes, content[TEST_IMAGES], length[TEST_IMAGES]);
+    put_size(bytes + 8, COLUMNS);   /* 5 x 4 for 4 x 5 */
+    put_size(bytes + 12, ROWS);
+    expect_content_refused(TEST_IMAGES, bytes, length[TEST_IMAGES]);
+}
+
+static void test_compressed_file_is_named(void **state)
+{
+    (void)state;
+    uint8_t bytes[64] = {0x1f, 0x8b, 8};
+    expect_content_refused(TRAIN_IMAGES, bytes, sizeof bytes);
+    put_file(test_path(names[TRAIN_IMAGES]), bytes, sizeof bytes);
+    expect_refused(sizeof bytes);
+    assert_non_null(strstr(log_last_error(), "gunzip"));
+    put_file(test_path(names[TRAIN_IMAGES]), content[TRAIN_IMAGES], length[TRAIN_IMAGES]);
+}
+
+int main(void)
+{
+    log_set_program("test_data");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_digits_are_whole),
+        cmocka_unit_test(test_digits_are_mixed),
+        cmocka_unit_test(test_synthetic_follows_from_index),
+        cmocka_unit_test(test_mnist_files),
+        cmocka_unit_test(test_names_with_a_dot),
+        cmocka_unit_test(test_missing_files),
+        cmocka_unit_test(test_cut_at_every_length),
+        cmocka_unit_test(test_flipped_header_bits),
+        cmocka_unit_test(test_sizes_that_wrap),
+        cmocka_unit_test(test_surplus_bytes),
+        cmocka_unit_test(test_labels_out_of_range),
+        cmocka_unit_test(test_counts_that_disagree),
+        cmocka_unit_test(test_compressed_file_is_named),
+    };
+    return cmocka_run_group_tests(tests, setup_files, remove_test_folder);
+}
