@@ -187,7 +187,7 @@ void option_format(const struct option_row *row, const struct options *options, 
 
     switch (row->kind) {
     case OPTION_FLAG:
-        snprintf(buffer, size, "%s", *(const bool *)member ? "yes" : "no");
+        snprintf(buffer, size, "%s", *(const bool *)member ? "1" : "0");
         break;
     case OPTION_INTEGER:
         snprintf(buffer, size, "%d", *(const int *)member);

@@ -32,6 +32,7 @@ struct batch {
     float loss_scale;          /* what d loss / d logits of each sample is multiplied by for the one-device value: 1 / (global batch)
                                   for the mean, 1 for the sum. ddp multiplies by world size (its reducer divides by it) */
     bool first, last;          /* micro-batch of the update: gradients overwritten at first; reduced and applied at last */
+    uint64_t step;             /* number of the update since the initial weights, from 0: for fault points and messages */
 };
 
 struct step_result {

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The life of a run, the same for single, dp and ddp: open, verify, resume, warm up, time, evaluate, save, report, close.
+ * Where one rank alone could fail (a file, memory), all ranks agree before the next collective: no rank is left waiting.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/backend.h"
+#include "run/checkpoint.h"
+#include "run/engine.h"
+#include "sys/exit_codes.h"
+#include "sys/file.h"
+#include "sys/log.h"
+
+/* ---- open ------------------------------------------------------------------------------------------------------------- */
+
+static bool is_synthetic(const struct options *options)
+{
+    return !strcmp(options->data, "synthetic");
+}
+
+/* Real data says how many inputs a sample has and how many classes there are, at least; synthetic data is made to fit the
+ * model. */
+static int open_data_and_model(struct engine *engine)
+{
+    const struct options *options = engine->options;
+    struct model_settings settings = options->model_settings;
+    struct dataset *dataset = &engine->dataset;
+
+    if (!is_synthetic(options)) {
+        TRY(dataset_open(dataset, options->data, 0, 0, options->seed));
+        settings.inputs = settings.inputs ? settings.inputs : dataset->inputs;
+        settings.classes = settings.classes ? settings.classes : dataset->classes;
+        if (settings.inputs != dataset->inputs || settings.classes < dataset->classes) {
+            log_error("--inputs %zu --classes %zu: the data %s has %zu inputs and %zu classes", settings.inputs,
+                      settings.classes, dataset->name, dataset->inputs, dataset->classes);
+            return EXIT_USAGE;
+        }
+    }
+    TRY(model_open(&engine->model, options->model, &settings));
+    if (is_synthetic(options))
+        TRY(dataset_open(dataset, options->data, engine->model.settings.inputs, engine->model.settings.classes, options->seed));
+    return EXIT_OK;
+}
+
+/* --epochs counts from the initial weights and includes the warm-up, so that E epochs are E epochs. */
+static int count_steps(struct engine *engine)
+{
+    const struct options *options = engine->options;
+    uint64_t whole = (uint64_t)options->epochs * sampler_steps_per_epoch(&engine->sampler);
+
+    engine->warmup = options->warmup;
+    engine->steps = options->steps;
+    if (options->epochs == 0 || options->global_batch == 0)
+        return EXIT_OK;
+    if (whole <= engine->step || whole - engine->step > INT32_MAX) {
+        log_error("--epochs %d: the epochs end at step %" PRIu64 ", and the training stands at step %" PRIu64, options->epochs,
+                  whole, engine->step);
+        return EXIT_USAGE;
+    }
+    int left = (int)(whole - engine->step);
+    engine->warmup = engine->warmup < left ? engine->warmup : left - 1;
+    engine->steps = left - engine->warmup;
+    return EXIT_OK;
+}
+
+static int check_paths(const struct options *options)
+{
+    const char *const paths[] = {options->json, options->trace, options->save, options->save_gradients};
+
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
+        if (paths[i])
+            TRY(file_check_writable(paths[i]));
+    return EXIT_OK;
+}
+
+static int open_local(struct engine *engine)
+{
+    const struct options *options = engine->options;
+
+    if (engine->world->rank == 0)
+        TRY(check_paths(options));
+    TRY(open_data_and_model(engine));
+    engine->indices = calloc(options->global_batch + 1, sizeof *engine->indices);
+    if (!engine->indices) {
+        log_error("global batch: no memory for %zu indices", options->global_batch);
+        return EXIT_RESOURCE;
+    }
+    if (options->global_batch)
+        TRY(sampler_open(&engine->sampler, engine->dataset.train_count, options->global_batch, options->seed));
+    return EXIT_OK;
+}
+
+static int open_strategy(struct engine *engine)
+{
+    struct run run = {engine->options, engine->world, &engine->model, &engine->dataset};
+    char cpuset[DEVICE_TEXT];
+    struct cudaDeviceProp properties;
+
+    engine->opening_strategy = true;
+    TRY(engine->strategy->open(&engine->state, &run));
+    engine->opening_strategy = false;
+    int device = engine->strategy->replica(engine->state, 0)->device;
+    TRY(gpu_device_describe(device, engine->device_name, sizeof engine->device_name, cpuset, sizeof cpuset));
+    if (!strcmp(gpu_backend_name(), "soft")) {
+        GPU_TRY(cudaGetDeviceProperties(&properties, device));
+        engine->cores_per_device = properties.multiProcessorCount;
+    }
+    return EXIT_OK;
+}
+
+/* Every rank loads: the same file on a shared disk, or a copy. One that can't see it stops all. */
+static int resume(struct engine *engine)
+{
+    const struct options *options = engine->options;
+    struct checkpoint found = {0};
+
+    if (!options->resume)
+        return EXIT_OK;
+    TRY(checkpoint_load(options->resume, engine->strategy->replica(engine->state, 0),
+                        engine->strategy->optimizer(engine->state), &found));
+    if (found.seed != options->seed || found.global_batch != options->global_batch) {
+        log_error("%s: was trained with --seed %" PRIu64 " --global-batch %" PRIu64 ", found --seed %" PRIu64
+                  " --global-batch %zu", options->resume, found.seed, found.global_batch, options->seed, options->global_batch);
+        return EXIT_USAGE;
+    }
+    engine->step = found.step;
+    return EXIT_OK;
+}
+
+static int prepare(struct engine *engine)
+{
+    struct world *world = engine->world;
+
+    TRY(world_agree(world, open_local(engine)));
+    TRY(world_agree(world, open_strategy(engine)));
+    TRY(engine_verify(engine));
+    TRY(world_agree(world, resume(engine)));
+    TRY(world_agree(world, count_steps(engine)));
+    engine->rows = calloc((size_t)engine->steps, sizeof *engine->rows);
+    if (!engine->rows)
+        log_error("no memory for %d steps", engine->steps);
+    return world_agree(world, engine->rows ? EXIT_OK : EXIT_RESOURCE);
+}
+
+/* ---- the end ---------------------------------------------------------------------------------------------------------- */
+
+static int save(struct engine *engine)
+{
+    const struct options *options = engine->options;
+    struct checkpoint checkpoint = {.step = engine->step, .seed = options->seed, .global_batch = options->global_batch};
+    int status = EXIT_OK;
+
+    if (!options->save)
+        return EXIT_OK;
+    if (engine->world->rank == 0)
+        status = checkpoint_save(options->save, engine->strategy->replica(engine->state, 0),
+                                 engine->strategy->optimizer(engine->state), &checkpoint);
+    return world_agree(engine->world, status);
+}
+
+static int check_loss(const struct engine *engine, const struct results *results)
+{
+    double last = engine->row_count ? results_step_loss(results, engine, engine->row_count - 1) : 0;
+
+    if (isfinite(last))
+        return EXIT_OK;
+    log_error("the loss is %g after %d steps: training has diverged", last, engine->row_count);
+    return EXIT_CHECK_FAILED;
+}
+
+static int run_all(struct engine *engine, struct results *results)
+{
+    const struct options *options = engine->options;
+    struct evaluation evaluation = {0};
+
+    TRY(prepare(engine));
+    screen_start(engine);
+    TRY(engine_warm_up(engine));
+    TRY(engine_run_timed(engine));
+    TRY(results_collect(results, engine));
+    if (options->trace)
+        TRY(world_agree(engine->world, trace_write(&engine->trace, engine->world, options->trace)));
+    if (engine->dataset.test_count && !options->shape_only)
+        TRY(engine_evaluate(engine, &evaluation));
+    results->evaluation = evaluation;
+    results->evaluated = evaluation.samples > 0;
+    TRY(save(engine));
+    screen_end(engine, results);
+    return engine->world->rank == 0 && !options->shape_only ? check_loss(engine, results) : EXIT_OK;
+}
+
+static void close_all(struct engine *engine)
+{
+    if (engine->state)
+        engine->strategy->close(engine->state);
+    trace_close(&engine->trace);
+    free(engine->rows);
+    free(engine->indices);
+    sampler_close(&engine->sampler);
+    model_close(&engine->model);
+    dataset_close(&engine->dataset);
+}
+
+int engine_run(const struct strategy *strategy, const struct options *options, struct world *world)
+{
+    struct engine engine = {.strategy = strategy, .options = options, .world = world};
+    struct results results = {0};
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    int status = run_all(&engine, &results);
+    if (world->rank == 0 && options->json) {
+        int written = report_json(&engine, results.devices ? &results : NULL, status);
+        status = status ? status : written;
+    }
+    results_close(&results);
+    close_all(&engine);
+    int finished = gpu_finish();
+    return status ? status : finished;
+}
+
+/* ---- the backend ------------------------------------------------------------------------------------------------------ */
+
+int engine_configure(const struct options *options, int devices)
+{
+    const struct gpu_settings settings = {
+        .device_memory = options->device_memory,
+        .cores_per_device = options->cores_per_device,
+        .devices_used = devices,
+        .collective_limit_s = options->timeout,
+        .record_path = options->record,
+        .shape_only = options->shape_only,
+    };
+    const char *asked = options->device == DEVICE_CUDA ? "cuda" : options->device == DEVICE_SOFT ? "soft" : NULL;
+
+    if (asked && strcmp(asked, gpu_backend_name()) != 0) {
+        log_error("--device %s: this program is built for %s", asked, gpu_backend_name());
+        return EXIT_RESOURCE;
+    }
+    return gpu_configure(&settings);
+}
+
+int engine_print_device_count(void)
+{
+    int count = 0;
+
+    TRY(gpu_device_count(&count));
+    printf("%d\n", count);
+    return EXIT_OK;
+}
