@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * cuBLAS's names on the soft GPU: handles, checks, and the launch of a product.
+ *
+ * A product is cut into tiles of C that depend on its shape alone; the device's cores share them, each computing whole tiles
+ * by itself. So its bits do not depend on the cores, no second pool of threads is needed, and a tile's operands fit the
+ * level 2 cache (128 x 1024 x 1024 on one core: 160 GFLOP/s in tiles of 256, 140 whole).
+ */
+#include "config.h"
+
+#include "blas.h"
+
+#include <stdlib.h>
+
+#include "internal.h"
+#include "sys/log.h"
+
+#if HAVE_DNNL
+static const struct blas_engine *const engine = &blas_dnnl;
+#else
+static const struct blas_engine *const engine = &blas_plain;
+#endif
+
+#define TILE_M 256
+#define TILE_N 512
+
+struct softBlas {
+    softStream_t stream;
+};
+
+/* ---- the thread sanitizer does not see into oneDNN: it is told what a tile reads and writes ----------------------------- */
+
+#if defined(__SANITIZE_THREAD__)
+#define ANNOTATE 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define ANNOTATE 1
+#endif
+#endif
+
+#ifdef ANNOTATE
+void __tsan_read_range(void *address, unsigned long size);
+void __tsan_write_range(void *address, unsigned long size);
+
+static void annotate(void (*touch)(void *, unsigned long), const void *matrix, int rows, int columns, int ld, size_t size)
+{
+    for (int column = 0; column < columns; column++)
+        touch((char *)(uintptr_t)matrix + (size_t)column * (size_t)ld * size, (size_t)rows * size);
+}
+
+static void annotate_product(const struct blas_product *p)
+{
+    const size_t size = blas_type_size(p->type_ab);
+    if (p->k > 0) {
+        annotate(__tsan_read_range, p->a, p->transpose_a ? p->k : p->m, p->transpose_a ? p->m : p->k, p->lda, size);
+        annotate(__tsan_read_range, p->b, p->transpose_b ? p->n : p->k, p->transpose_b ? p->k : p->n, p->ldb, size);
+    }
+    annotate(__tsan_write_range, p->c, p->m, p->n, p->ldc, blas_type_size(p->type_c));
+}
+#else
+static void annotate_product(const struct blas_product *p) { (void)p; }
+#endif
+
+/* ---- tiles ------------------------------------------------------------------------------------------------------------- */
+
+/* A launch's arguments. */
+struct work {
+    struct blas_product product;
+    struct soft_device *device;
+};
+
+/* Equal tiles of at most `most`, their size a multiple of 16. */
+static int tile_size(int extent, int most)
+{
+    int tiles = (extent + most - 1) / most;
+    return (((extent + tiles - 1) / tiles + 15) / 16) * 16;
+}
+
+static unsigned tile_count(int extent, int most)
+{
+    int size = tile_size(extent, most);
+    return (unsigned)((extent + size - 1) / size);
+}
+
+static const void *element(const void *matrix, softDataType_t type, size_t row, size_t column, int ld)
+{
+    return (const char *)matrix + (row + column * (size_t)ld) * blas_type_size(type);
+}
+
+static struct blas_product tile_of(const struct blas_product *whole, unsigned tile)
+{
+    const unsigned tiles_m = tile_count(whole->m, TILE_M);
+    const int size_m = tile_size(whole->m, TILE_M), size_n = tile_size(whole->n, TILE_N);
+    const int first_m = (int)(tile % tiles_m) * size_m, first_n = (int)(tile / tiles_m) * size_n;
+    struct blas_product part = *whole;
+    part.m = whole->m - first_m < size_m ? whole->m - first_m : size_m;
+    part.n = whole->n - first_n < size_n ? whole->n - first_n : size_n;
+    const size_t m = (size_t)first_m, n = (size_t)first_n;
+    part.a = whole->transpose_a ? element(whole->a, whole->type_ab, 0, m, whole->lda)
+                                : element(whole->a, whole->type_ab, m, 0, whole->lda);
+    part.b = whole->transpose_b ? element(whole->b, whole->type_ab, n, 0, whole->ldb)
+                                : element(whole->b, whole->type_ab, 0, n, whole->ldb);
+    part.c = (void *)(uintptr_t)element(whole->c, whole->type_c, m, n, whole->ldc);
+    return part;
+}
+
+static void product_body(const void *arguments, unsigned block, unsigned blocks)
+{
+    const struct work *work = arguments;
+    const struct blas_product *whole = &work->product;
+    const unsigned tiles = tile_count(whole->m, TILE_M) * tile_count(whole->n, TILE_N);
+    const unsigned begin = (unsigned)((uint64_t)tiles * block / blocks);
+    const unsigned end = (unsigned)((uint64_t)tiles * (block + 1) / blocks);
+    for (unsigned tile = begin; tile < end; tile++) {
+        const struct blas_product part = tile_of(whole, tile);
+        annotate_product(&part);
+        const struct blas_engine *able = part.k == 0 ? &blas_plain : engine;
+        const char *failure = able->run(&part);
+        if (failure)
+            soft_device_fail(work->device, softErrorLaunchFailure, "gemm %d x %d x %d: %s: %s", part.m, part.n, part.k,
+                             able->name, failure);
+    }
+}
+
+/* ---- API --------------------------------------------------------------------------------------------------------------- */
+
+softBlasStatus_t softBlasCreate(softBlasHandle_t *handle)
+{
+    if (!handle)
+        return SOFTBLAS_STATUS_INVALID_VALUE;
+#if !HAVE_DNNL
+    static bool said;
+    if (!__atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
+        log_info("built without oneDNN: products run in plain loops, several times slower");
+#endif
+    *handle = calloc(1, sizeof **handle);
+    return *handle ? SOFTBLAS_STATUS_SUCCESS : SOFTBLAS_STATUS_ALLOC_FAILED;
+}
+
+softBlasStatus_t softBlasDestroy(softBlasHandle_t handle)
+{
+    if (!handle)
+        return SOFTBLAS_STATUS_NOT_INITIALIZED;
+    free(handle);
+    return SOFTBLAS_STATUS_SUCCESS;
+}
+
+softBlasStatus_t softBlasSetStream(softBlasHandle_t handle, softStream_t stream)
+{
+    if (!handle)
+        return SOFTBLAS_STATUS_NOT_INITIALIZED;
+    handle->stream = stream;
+    return SOFTBLAS_STATUS_SUCCESS;
+}
+
+const char *softBlasGetStatusString(softBlasStatus_t status)
+{
+    switch (status) {
+    case SOFTBLAS_STATUS_SUCCESS: return "the operation completed successfully";
+    case SOFTBLAS_STATUS_NOT_INITIALIZED: return "the handle is not initialized";
+    case SOFTBLAS_STATUS_ALLOC_FAILED: return "a resource could not be allocated";
+    case SOFTBLAS_STATUS_INVALID_VALUE: return "an unsupported value or parameter was passed";
+    case SOFTBLAS_STATUS_EXECUTION_FAILED: return "the product could not be launched";
+    case SOFTBLAS_STATUS_INTERNAL_ERROR: return "an internal operation failed";
+    case SOFTBLAS_STATUS_NOT_SUPPORTED: return "the functionality requested is not supported";
+    }
+    return "unknown status";
+}
+
+static bool known_type(softDataType_t type) { return type == SOFT_R_32F || type == SOFT_R_16F || type == SOFT_R_16BF; }
+
+static bool valid(const struct blas_product *p)
+{
+    const int rows_a = p->transpose_a ? p->k : p->m, rows_b = p->transpose_b ? p->n : p->k;
+    if (p->m < 0 || p->n < 0 || p->k < 0 || p->lda < 1 || p->ldb < 1 || p->ldc < 1) {
+        soft_fail(softErrorInvalidValue, "gemm: m %d, n %d, k %d must be at least 0, lda %d, ldb %d, ldc %d at least 1", p->m,
+                  p->n, p->k, p->lda, p->ldb, p->ldc);
+        return false;
+    }
+    if (p->lda < rows_a || p->ldb < rows_b || p->ldc < p->m) {
+        soft_fail(softErrorInvalidValue, "gemm: lda %d, ldb %d, ldc %d must be at least the rows %d, %d, %d", p->lda, p->ldb,
+                  p->ldc, rows_a, rows_b, p->m);
+        return false;
+    }
+    return true;
+}
+
+/* Device -> kernel address of a matrix as stored: rows x columns with leading dimension ld. */
+static softError_t translate(softStream_t stream, const void *matrix, softDataType_t type, int rows, int columns, int ld,
+                             bool written, void **translated)
+{
+    const size_t elements = (size_t)(columns - 1) * (size_t)ld + (size_t)rows;
+    const struct soft_span span = {matrix, elements * blas_type_size(type), written};
+    return softTranslate(stream, "gemm", &span, translated);
+}
+
+static softError_t translate_product(softStream_t stream, struct blas_product *p)
+{
+    void *a = NULL, *b = NULL, *c = NULL;
+    softError_t error = translate(stream, p->c, p->type_c, p->m, p->n, p->ldc, true, &c);
+    if (!error && p->k > 0)
+        error = translate(stream, p->a, p->type_ab, p->transpose_a ? p->k : p->m, p->transpose_a ? p->m : p->k, p->lda, false, &a);
+    if (!error && p->k > 0)
+        error = translate(stream, p->b, p->type_ab, p->transpose_b ? p->n : p->k, p->transpose_b ? p->k : p->n, p->ldb, false, &b);
+    p->a = a;
+    p->b = b;
+    p->c = c;
+    return error;
+}
+
+static softBlasStatus_t enqueue(softStream_t stream, struct blas_product *p)
+{
+    if (translate_product(stream, p))
+        return SOFTBLAS_STATUS_EXECUTION_FAILED;
+    const double m = p->m, n = p->n, k = p->k;
+    const double size = (double)blas_type_size(p->type_ab), size_c = (double)blas_type_size(p->type_c);
+    const struct soft_cost cost = {"gemm", 2 * m * n * k, (m * k + k * n) * size + m * n * size_c * (p->beta != 0 ? 2 : 1)};
+    const struct work work = {*p, soft_stream_device(stream)};
+    const unsigned tiles = tile_count(p->m, TILE_M) * tile_count(p->n, TILE_N);
+    return softLaunch(stream, &cost, product_body, &work, sizeof work, tiles) ? SOFTBLAS_STATUS_EXECUTION_FAILED
+                                                                              : SOFTBLAS_STATUS_SUCCESS;
+}
+
+softBlasStatus_t softBlasGemmEx(softBlasHandle_t handle, softBlasOperation_t op_a, softBlasOperation_t op_b, int m, int n,
+                                int k, const void *alpha, const void *a, softDataType_t a_type, int lda, const void *b,
+                                softDataType_t b_type, int ldb, const void *beta, void *c, softDataType_t c_type, int ldc,
+                                softBlasComputeType_t compute, softBlasGemmAlgo_t algorithm)
+{
+    SOFT_HOST_CALL("cublasGemmEx");
+    if (!handle)
+        return SOFTBLAS_STATUS_NOT_INITIALIZED;
+    if (!alpha || !beta || (op_a != SOFTBLAS_OP_N && op_a != SOFTBLAS_OP_T) || (op_b != SOFTBLAS_OP_N && op_b != SOFTBLAS_OP_T) ||
+        !known_type(a_type) || !known_type(b_type) || !known_type(c_type))
+        return SOFTBLAS_STATUS_INVALID_VALUE;
+    if (a_type != b_type || compute != SOFTBLAS_COMPUTE_32F || algorithm != SOFTBLAS_GEMM_DEFAULT ||
+        !engine->supports(a_type, c_type))
+        return SOFTBLAS_STATUS_NOT_SUPPORTED;
+    struct blas_product product = {
+        .a = a, .b = b, .c = c, .m = m, .n = n, .k = k, .lda = lda, .ldb = ldb, .ldc = ldc,
+        .transpose_a = op_a == SOFTBLAS_OP_T, .transpose_b = op_b == SOFTBLAS_OP_T,
+        .type_ab = a_type, .type_c = c_type, .alpha = *(const float *)alpha, .beta = *(const float *)beta,
+    };
+    if (!valid(&product))
+        return SOFTBLAS_STATUS_INVALID_VALUE;
+    if (product.alpha == 0)
+        product.k = 0;
+    if (m == 0 || n == 0 || (product.k == 0 && product.beta == 1))
+        return SOFTBLAS_STATUS_SUCCESS;
+    if (product.k == 0 && product.beta != 0 && c_type != SOFT_R_32F)
+        return SOFTBLAS_STATUS_NOT_SUPPORTED;
+    return enqueue(handle->stream, &product);
+}
