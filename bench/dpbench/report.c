@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * report.html from a template (report.h). The template holds the words and @NAME@ marks; this file fills the marks from
+ * the tables, so a teacher can change the page without a compiler.
+ */
+#include "report.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base64.h"
+#include "folder.h"
+#include "sys/exit_codes.h"
+#include "sys/file.h"
+#include "sys/log.h"
+#include "text.h"
+#include "view.h"
+
+#define TEMPLATE_LIMIT ((size_t)1 << 20)
+#define PICTURE_LIMIT ((size_t)8 << 20)
+
+struct page {
+    const struct results *results;
+    const char *folder;
+    struct figure figures[FIGURES_MAX];
+    int figure_count;
+};
+
+/* ---- pictures ------------------------------------------------------------------------------------------------------------ */
+
+static void put_figures(const struct page *page, int band, FILE *out)
+{
+    for (int i = 0; i < page->figure_count; i++) {
+        const struct figure *figure = &page->figures[i];
+        if (figure->band != band)
+            continue;
+        char *path = text_format("%s/%s.svg", page->folder, figure->name);
+        void *data = NULL;
+        size_t bytes = 0;
+        bool drawn = folder_has(page->folder, path + strlen(page->folder) + 1) && !file_read(path, PICTURE_LIMIT, &data, &bytes);
+        fputs("<figure>", out);
+        if (drawn) {
+            fputs("<img alt=\"", out);
+            text_html(out, figure->title);
+            fputs("\" src=\"data:image/svg+xml;base64,", out);
+            base64_print(out, data, bytes);
+            fputs("\">", out);
+        } else {
+            fprintf(out, "<p class=\"missing\">%s.svg was not drawn (gnuplot is missing?)</p>", figure->name);
+        }
+        fputs("<figcaption>", out);
+        text_html(out, figure->caption);
+        fputs("</figcaption></figure>\n", out);
+        free(data);
+        free(path);
+    }
+}
+
+/* ---- tables --------------------------------------------------------------------------------------------------------------- */
+
+static void put_cell(FILE *out, const char *text, const char *class)
+{
+    fprintf(out, "<td%s%s%s>", *class ? " class=\"" : "", class, *class ? "\"" : "");
+    text_html(out, *text ? text : "–");
+    fputs("</td>", out);
+}
+
+static void put_number(FILE *out, double value, int digits)
+{
+    char text[40] = "";
+    if (isfinite(value))
+        snprintf(text, sizeof text, "%.*f", digits, value);
+    put_cell(out, text, "n");
+}
+
+static void put_name(const struct table *rows, int row, FILE *out)
+{
+    const char *variant = table_get(rows, row, "variant");
+    char *name = text_format("%s, %s%s%s", table_get(rows, row, "model"), table_get(rows, row, "data"), *variant ? ", " : "",
+                             variant);
+    put_cell(out, name, "");
+    put_cell(out, table_get(rows, row, "strategy"), "");
+    put_cell(out, table_get(rows, row, "gpus"), "n");
+    free(name);
+}
+
+/* Band 1: what is true on any machine, a row a cell. */
+static void put_facts(const struct page *page, FILE *out)
+{
+    const struct table *rows = &page->results->rows;
+    for (int row = 0; row < rows->row_count; row++) {
+        const char *equal = table_get(rows, row, "equal");
+        fputs("<tr>", out);
+        put_name(rows, row, out);
+        put_cell(out, table_get(rows, row, "global_batch"), "n");
+        put_number(out, table_number(rows, row, "mem_device0_mib"), 1);
+        put_number(out, table_number(rows, row, "mem_median_others_mib"), 1);
+        put_number(out, table_number(rows, row, "mem_imbalance"), 2);
+        put_number(out, table_number(rows, row, "comm_mib"), 2);
+        put_number(out, table_number(rows, row, "comm_mib_formula"), 2);
+        put_number(out, table_number(rows, row, "busiest_link_mib"), 2);
+        put_number(out, table_number(rows, row, "loss_last"), 4);
+        put_cell(out, equal, !strcmp(equal, "no") ? "bad" : strcmp(equal, "na") ? "good" : "");
+        fputs("</tr>\n", out);
+    }
+}
+
+static void put_failures(const struct page *page, FILE *out)
+{
+    const struct table *rows = &page->results->rows;
+    bool any = false;
+    for (int row = 0; row < rows->row_count; row++) {
+        if (!strcmp(table_get(rows, row, "status"), "ok"))
+            continue;
+        if (!any)
+            fputs("<div class=\"failures\"><h3>Cells that failed</h3><table><tr><th>cell</th><th>strategy</th><th>N</th>"
+                  "<th>status</th><th>reason</th></tr>\n", out);
+        any = true;
+        fputs("<tr>", out);
+        put_name(rows, row, out);
+        put_cell(out, table_get(rows, row, "status"), "bad");
+        put_cell(out, table_get(rows, row, "reason"), "");
+        fputs("</tr>\n", out);
+    }
+    if (any)
+        fputs("</table></div>\n", out);
+}
+
+/* Band 3: times, a row a cell; on more devices than cores none are shown. */
+static void put_times(const struct page *page, FILE *out)
+{
+    const struct table *rows = &page->results->rows;
+    for (int row = 0; row < rows->row_count; row++) {
+        if (strcmp(table_get(rows, row, "status"), "ok"))
+            continue;
+        fputs("<tr>", out);
+        put_name(rows, row, out);
+        if (!strcmp(table_get(rows, row, "oversubscribed"), "yes")) {
+            fputs("<td colspan=\"6\" class=\"quiet\">more devices than cores: no times</td></tr>\n", out);
+            continue;
+        }
+        put_number(out, table_number(rows, row, "step_ms"), 2);
+        put_number(out, table_number(rows, row, "step_ms_mad"), 2);
+        put_number(out, table_number(rows, row, "step_ms_p95"), 2);
+        put_number(out, table_number(rows, row, "samples_per_s"), 0);
+        put_number(out, table_number(rows, row, "speedup"), 2);
+        put_number(out, table_number(rows, row, "overlap_saved_ms"), 2);
+        fputs("</tr>\n", out);
+    }
+}
+
+static void put_setting(FILE *out, const char *name, const char *value)
+{
+    if (!*value)
+        return;
+    fputs("<dt>", out);
+    text_html(out, name);
+    fputs("</dt><dd>", out);
+    text_html(out, value);
+    fputs("</dd>", out);
+}
+
+/* What was run, from the first row that went well. */
+static void put_settings(const struct page *page, FILE *out)
+{
+    const struct table *rows = &page->results->rows;
+    int row = table_find(rows, 0, "status", "ok");
+    if (row < 0)
+        return;
+    bool soft = !strcmp(table_get(rows, row, "backend"), "soft");
+    put_setting(out, "backend", soft ? "soft GPUs on CPU cores" : table_get(rows, row, "backend"));
+    put_setting(out, "device", table_get(rows, row, "device"));
+    put_setting(out, "cores per device", table_get(rows, row, "cores_per_device"));
+    put_setting(out, "precision", table_get(rows, row, "precision"));
+    put_setting(out, "optimizer", table_get(rows, row, "optimizer"));
+    put_setting(out, "host", table_get(rows, row, "host"));
+    put_setting(out, "begun", table_get(rows, row, "time"));
+    put_setting(out, "run", table_get(rows, row, "run"));
+}
+
+/* ---- the template ----------------------------------------------------------------------------------------------------------- */
+
+static void put_verdict(const struct page *page, FILE *out)
+{
+    explain_verdict(page->results, out);
+}
+
+static void put_band1(const struct page *page, FILE *out)
+{
+    put_figures(page, 1, out);
+}
+
+static void put_band3(const struct page *page, FILE *out)
+{
+    put_figures(page, 3, out);
+}
+
+static const struct mark {
+    const char *name;
+    void (*put)(const struct page *page, FILE *out);
+} marks[] = {
+    {"VERDICT", put_verdict}, {"SETTINGS", put_settings}, {"BAND1_FIGURES", put_band1}, {"BAND1_ROWS", put_facts},
+    {"FAILURES", put_failures}, {"BAND3_FIGURES", put_band3}, {"BAND3_ROWS", put_times},
+};
+
+/* Copies the template, replacing @NAME@. An unknown name is a mistake in the template: EXIT_BAD_FILE. */
+static int fill(const char *template, const struct page *page, FILE *out)
+{
+    const char *at = template;
+    for (const char *mark; (mark = strchr(at, '@')); ) {
+        const char *end = strchr(mark + 1, '@');
+        size_t i = 0, length = end ? (size_t)(end - mark - 1) : 0, count = sizeof marks / sizeof *marks;
+        while (i < count && (strlen(marks[i].name) != length || strncmp(marks[i].name, mark + 1, length)))
+            i++;
+        if (!end || i == count) {
+            log_error("report.html.in: '%.24s' is no mark of the report", mark);
+            return EXIT_BAD_FILE;
+        }
+        fwrite(at, 1, (size_t)(mark - at), out);
+        marks[i].put(page, out);
+        at = end + 1;
+    }
+    fputs(at, out);
+    return EXIT_OK;
+}
+
+static int write_page(const struct page *page, const char *plots)
+{
+    char *path = text_format("%s/report.html.in", plots), *target = text_format("%s/report.html", page->folder);
+    void *data = NULL;
+    size_t bytes;
+    int rc = file_read(path, TEMPLATE_LIMIT, &data, &bytes);
+    if (!rc) {
+        char *template = text_format("%.*s", (int)bytes, (const char *)data);
+        struct text text;
+        text_open(&text);
+        rc = fill(template, page, text.out);
+        text_close(&text);
+        if (!rc)
+            rc = file_write_atomic(target, text.data, text.size);
+        free(text.data);
+        free(template);
+    }
+    free(data);
+    free(target);
+    free(path);
+    return rc;
+}
+
+int report_make(const char *folder, const char *plots)
+{
+    struct results results;
+    results_open(&results);
+    struct page page = {.results = &results, .folder = folder};
+    int rc = results_read(&results, folder), drawn = EXIT_OK;
+    if (!rc)
+        rc = results_write_json(&results, folder);
+    if (!rc) {
+        page.figure_count = figures_write(&results, folder, page.figures);
+        rc = page.figure_count < 0 ? EXIT_RESOURCE : EXIT_OK;
+    }
+    if (!rc)
+        drawn = figures_draw(page.figures, page.figure_count, folder, plots);
+    if (!rc)
+        rc = write_page(&page, plots);
+    if (!rc) {
+        explain_print(&results, stdout);
+        printf("%s/report.html%s\n", folder, drawn ? " (without plots)" : "");
+    }
+    results_close(&results);
+    return rc;
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The files of a sweep: columns, reading and writing (results.h). The rows are made in rows.c.
+ */
+#include "results.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sys/exit_codes.h"
+#include "sys/file.h"
+#include "text.h"
+
+/* What names a cell in every table. */
+#define KEY "strategy", "variant", "model", "data", "gpus", "scaling", "global_batch"
+
+static const char *const row_columns[] = {
+    "schema", "run", "time", "host", "backend", "device", "clock", "machine", "strategy", "variant", "model", "precision",
+    "optimizer", "data", "gpus", "cores_per_device", "scaling", "global_batch", "batch_per_gpu", "accumulate",
+    "params", "rounds", "steps", "step_ms", "step_ms_mad", "step_ms_p95", "samples_per_s", "samples_per_s_lo",
+    "samples_per_s_hi", "speedup", "efficiency",
+    "scatter_ms", "replicate_ms", "forward_ms", "gather_ms", "loss_ms", "backward_ms", "reduce_ms",
+    "allreduce_exposed_ms", "update_ms", "host_ms", "wait_ms", "comm_hidden_ms", "overlap_saved_ms",
+    "mem_peak_mib", "mem_device0_mib", "mem_median_others_mib", "mem_imbalance", "util_mean", "util_device0", "comm_mib",
+    "comm_mib_formula", "busiest_link_mib", "comm_source",
+    "loss_first", "loss_last", "checksum", "checksum_ref", "equal", "oversubscribed", "status", "reason",
+};
+static const char *const device_columns[] = {
+    KEY, "device", "rank", "cores", "mem_peak_mib", "mem_parameters_mib", "mem_gradients_mib", "mem_optimizer_mib",
+    "mem_activations_mib", "mem_outputs_mib", "mem_communication_mib", "mem_data_mib", "util", "busy_ms", "sent_mib",
+    "received_mib",
+};
+static const char *const step_columns[] = {KEY, "round", "step", "ms", "loss"};
+static const char *const traffic_columns[] = {KEY, "phase", "from", "to", "bytes", "mib"};
+static const char *const ledger_columns[] = {KEY, "phase", "counted", "formula"};
+static const char *const pair_columns[] = {
+    "model", "data", "variant", "gpus", "scaling", "global_batch", "left", "right", "rounds", "left_step_ms",
+    "right_step_ms", "ratio", "ratio_lo", "ratio_hi", "p_value", "equal", "gradient_difference", "loss_difference",
+    "oversubscribed",
+};
+static const char *const key_columns[] = {KEY};
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
+
+void results_open(struct results *results)
+{
+    table_init(&results->rows, "results.csv", row_columns, COUNT(row_columns));
+    table_init(&results->devices, "devices.csv", device_columns, COUNT(device_columns));
+    table_init(&results->steps, "steps.csv", step_columns, COUNT(step_columns));
+    table_init(&results->traffic, "traffic.csv", traffic_columns, COUNT(traffic_columns));
+    table_init(&results->ledger, "ledger.csv", ledger_columns, COUNT(ledger_columns));
+    table_init(&results->pairs, "pairs.csv", pair_columns, COUNT(pair_columns));
+}
+
+/* All tables, results.csv last. */
+#define TABLES 6
+static void list_tables(struct results *results, struct table *tables[TABLES])
+{
+    struct table *all[TABLES] = {&results->devices, &results->steps, &results->traffic, &results->ledger, &results->pairs,
+                                 &results->rows};
+    memcpy(tables, all, sizeof all);
+}
+
+void results_close(struct results *results)
+{
+    struct table *tables[TABLES];
+    list_tables(results, tables);
+    for (int t = 0; t < TABLES; t++)
+        table_free(tables[t]);
+}
+
+int results_find(const struct table *table, int start, const struct cell *cell)
+{
+    for (int row = start; row < table->row_count; row++)
+        if (!strcmp(table_get(table, row, "strategy"), cell->strategy)
+            && !strcmp(table_get(table, row, "variant"), cell->variant)
+            && !strcmp(table_get(table, row, "model"), cell->workload->model)
+            && !strcmp(table_get(table, row, "data"), cell->workload->data)
+            && (int)table_number(table, row, "gpus") == cell->gpus
+            && !strcmp(table_get(table, row, "scaling"), scaling_name(cell->scaling))
+            && (size_t)table_number(table, row, "global_batch") == cell->global_batch)
+            return row;
+    return -1;
+}
+
+int results_write(const struct results *results, const char *folder)
+{
+    struct results copy = *results;
+    struct table *tables[TABLES];
+    list_tables(&copy, tables);
+    int rc = EXIT_OK;
+    for (int t = 0; !rc && t < TABLES; t++)
+        rc = table_write(tables[t], folder);
+    return rc;
+}
+
+/* Does the cell of this row stand in results.csv (context)? If not, the sweep was cut off between two files. */
+static bool unfinished(const struct table *table, int row, void *context)
+{
+    const struct table *rows = context;
+    for (int other = 0; other < rows->row_count; other++) {
+        int same = 0;
+        for (int k = 0; k < COUNT(key_columns); k++)
+            same += !strcmp(table_get(table, row, key_columns[k]), table_get(rows, other, key_columns[k]));
+        if (same == COUNT(key_columns))
+            return false;
+    }
+    return true;
+}
+
+/* The same for pairs.csv, whose rows name two strategies: the variant tells the group well enough. */
+static bool unfinished_pair(const struct table *table, int row, void *context)
+{
+    static const char *const shared[] = {"model", "data", "scaling", "global_batch"};
+    const struct table *rows = context;
+    for (int other = 0; other < rows->row_count; other++) {
+        int same = 0;
+        for (int k = 0; k < COUNT(shared); k++)
+            same += !strcmp(table_get(table, row, shared[k]), table_get(rows, other, shared[k]));
+        const char *variant = table_get(table, row, "variant");
+        if (same == COUNT(shared) && !strncmp(variant, table_get(rows, other, "variant"), strlen(variant)))
+            return false;
+    }
+    return true;
+}
+
+int results_read(struct results *results, const char *folder)
+{
+    struct table *tables[TABLES];
+    list_tables(results, tables);
+    int rc = EXIT_OK;
+    for (int t = 0; !rc && t < TABLES; t++)
+        rc = table_read(tables[t], folder);
+    for (int t = 0; !rc && t < TABLES - 2; t++)
+        table_remove(tables[t], unfinished, &results->rows);
+    if (!rc)
+        table_remove(&results->pairs, unfinished_pair, &results->rows);
+    return rc;
+}
+
+/* Text as a JSON number if it is one, null if empty, else a string. Checksums stay strings. */
+static void add_json_field(cJSON *object, const struct table *table, int row, const char *column)
+{
+    const char *text = table_get(table, row, column);
+    char *end;
+    double value = strtod(text, &end);
+    bool is_text = strstr(column, "checksum") || !strcmp(column, "cores") || !strcmp(column, "run");
+    if (!*text)
+        cJSON_AddNullToObject(object, column);
+    else if (!*end && !is_text && strcspn(text, "0123456789") < strlen(text))
+        cJSON_AddNumberToObject(object, column, value);
+    else
+        cJSON_AddStringToObject(object, column, text);
+}
+
+int results_write_json(const struct results *results, const char *folder)
+{
+    struct results copy = *results;
+    struct table *tables[TABLES];
+    list_tables(&copy, tables);
+    cJSON *whole = text_must(cJSON_CreateObject());
+    for (int t = TABLES - 1; t >= 0; t--) {
+        char name[32] = {0};
+        memcpy(name, tables[t]->name, strcspn(tables[t]->name, "."));
+        cJSON *array = text_must(cJSON_AddArrayToObject(whole, name));
+        for (int row = 0; row < tables[t]->row_count; row++) {
+            cJSON *object = text_must(cJSON_CreateObject());
+            for (int c = 0; c < tables[t]->column_count; c++)
+                add_json_field(object, tables[t], row, tables[t]->columns[c]);
+            cJSON_AddItemToArray(array, object);
+        }
+    }
+    char *json = text_must(cJSON_PrintUnformatted(whole));
+    char *path = text_format("%s/results.json", folder);
+    int rc = file_write_atomic(path, json, strlen(json));
+    free(path);
+    cJSON_free(json);
+    cJSON_Delete(whole);
+    return rc;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Looking up results (view.h).
+ */
+#include "view.h"
+
+#include <math.h>
+#include <string.h>
+
+static void add_gpus(struct view *view, int gpus)
+{
+    int place = 0;
+    while (place < view->gpu_count && view->gpus[place] < gpus)
+        place++;
+    if ((place < view->gpu_count && view->gpus[place] == gpus) || view->gpu_count == SETTINGS_MAX_GPUS)
+        return;
+    memmove(view->gpus + place + 1, view->gpus + place, (size_t)(view->gpu_count - place) * sizeof *view->gpus);
+    view->gpus[place] = gpus;
+    view->gpu_count++;
+}
+
+static bool row_belongs(const struct table *rows, int row, const struct view *view)
+{
+    return !strcmp(table_get(rows, row, "model"), view->workload->model)
+        && !strcmp(table_get(rows, row, "data"), view->workload->data)
+        && !strcmp(table_get(rows, row, "variant"), view->workload->variant)
+        && !strcmp(table_get(rows, row, "scaling"), scaling_name(view->scaling));
+}
+
+int views_make(const struct results *results, struct view views[VIEWS_MAX])
+{
+    int count = 0;
+    for (int w = 0; w < workload_count; w++)
+        for (enum scaling scaling = SCALING_STRONG; scaling <= SCALING_WEAK && count < VIEWS_MAX; scaling++) {
+            struct view view = {.results = results, .workload = &workloads[w], .scaling = scaling};
+            bool any = false;
+            for (int row = 0; row < results->rows.row_count; row++) {
+                if (!row_belongs(&results->rows, row, &view))
+                    continue;
+                any = true;
+                if (strcmp(table_get(&results->rows, row, "strategy"), "single"))
+                    add_gpus(&view, (int)table_number(&results->rows, row, "gpus"));
+            }
+            if (any)
+                views[count++] = view;
+        }
+    return count;
+}
+
+int view_row(const struct view *view, const char *strategy, int gpus, bool no_overlap)
+{
+    struct cell cell = cell_make(view->workload, view->scaling, strategy, gpus, no_overlap);
+    int row = results_find(&view->results->rows, 0, &cell);
+    return row >= 0 && !strcmp(table_get(&view->results->rows, row, "status"), "ok") ? row : -1;
+}
+
+double view_number(const struct view *view, const char *strategy, int gpus, const char *column)
+{
+    int row = view_row(view, strategy, gpus, false);
+    return row >= 0 ? table_number(&view->results->rows, row, column) : NAN;
+}
+
+bool view_oversubscribed(const struct view *view, const char *strategy, int gpus)
+{
+    int row = view_row(view, strategy, gpus, false);
+    return row >= 0 && !strcmp(table_get(&view->results->rows, row, "oversubscribed"), "yes");
+}
+
+int view_pair(const struct view *view, int gpus, const char *left, const char *right)
+{
+    const struct table *pairs = &view->results->pairs;
+    for (int row = 0; row < pairs->row_count; row++)
+        if (row_belongs(pairs, row, view) && (int)table_number(pairs, row, "gpus") == gpus
+            && !strcmp(table_get(pairs, row, "left"), left) && !strcmp(table_get(pairs, row, "right"), right))
+            return row;
+    return -1;
+}
+
+int view_largest(const struct view *view, bool timed)
+{
+    for (int i = view->gpu_count - 1; i >= 0; i--) {
+        int n = view->gpus[i];
+        bool both = view_row(view, "dp", n, false) >= 0 && view_row(view, "ddp", n, false) >= 0;
+        if (both && !(timed && view_oversubscribed(view, "dp", n)))
+            return n;
+    }
+    return 0;
+}

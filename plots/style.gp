@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: MIT
+# What all figures share. Called first by each script:
+#   gnuplot -c SCRIPT STYLE DATA PICTURE TYPE TITLE        TYPE: svg or png
+# Colours: Okabe and Ito's palette, told apart by colour-blind eyes and in grey print.
+
+set encoding utf8
+set datafile separator "\t"
+set datafile missing "?"
+
+if (picture_type eq "svg") {
+    set terminal svg size width,height font "DejaVu Sans,Arial,Helvetica,sans-serif,15" linewidth 1.4 enhanced background rgb "white"
+} else {
+    set terminal pngcairo size width,height font "DejaVu Sans,13" linewidth 1.4 enhanced
+}
+set output picture
+
+set border 3 linecolor rgb "#555555"
+set tics nomirror
+set grid ytics linecolor rgb "#dddddd" linewidth 0.7
+set style fill solid 1.0 noborder
+set key outside right top vertical Left reverse samplen 1.2 spacing 1.25
+set offsets graph 0, 0, 0, 0
+
+black = "#222222"; grey = "#999999"; light = "#d9d9d9"
+blue = "#0072b2"; sky = "#56b4e9"; green = "#009e73"; navy = "#332288"
+orange = "#e69f00"; red = "#d55e00"; pink = "#cc79a7"; yellow = "#f0e442"; wine = "#882255"
+
+dp_colour = red
+ddp_colour = blue

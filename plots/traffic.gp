@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: MIT
+# Left: bytes of one step between devices, stacked by phase. Right: what the busiest link carries.
+# Columns: label, then MiB by phase (scatter replicate gather loss reduce allreduce other), busiest link.
+picture_type = ARG4; picture = ARG3; width = 900; height = 460
+load ARG1
+
+array colour[7] = [yellow, orange, pink, sky, red, blue, grey]
+array name[7] = ["scatter", "replicate", "gather", "loss", "reduce", "all-reduce", "other"]
+set multiplot title noenhanced ARG5
+set style data histograms
+set xtics scale 0
+set yrange [0:*]
+set boxwidth 0.7
+set bmargin 5
+set tmargin 4.5
+set key outside bottom center horizontal maxrows 2 noenhanced
+
+set size 0.62, 0.93
+set origin 0, 0
+set title "all links together" font ",14"
+set ylabel "MiB a step"
+set style histogram rowstacked
+stats ARG2 using 9 every ::1 nooutput
+array total[7]
+do for [c = 2:8] { stats ARG2 using c every ::1 nooutput; total[c - 1] = STATS_max }
+plot for [c = 2:8] ARG2 every ::1 using c:xticlabels(1) linecolor rgb colour[c - 1] title (total[c - 1] > 0 ? name[c - 1] : "")
+
+set size 0.38, 0.93
+set origin 0.62, 0
+set title "busiest link"
+unset key
+unset ylabel
+set style histogram clustered gap 0.6
+set boxwidth 0.7 absolute
+is_ddp(label) = (strstrt(label, "DDP") > 0)
+plot ARG2 every ::1 using 0:9:(is_ddp(strcol(1)) ? 0x0072b2 : 0xd55e00):xticlabels(1) with boxes linecolor rgb variable
+unset multiplot
