@@ -13,4 +13,4 @@ set yrange [0:*]
 set xtics scale 0
 set key noenhanced invert
 array colour[11] = [blue, sky, navy, green, yellow, orange, pink, red, wine, grey, light]
-plot for [c = 2:12] ARG2 using c:xticlabels(1) title columnhead linecolor rgb colour[c - 1]
+plot for [c = 2:12] ARG2 using c:xticlabels(two_lines(strcol(1))) title columnhead linecolor rgb colour[c - 1]

@@ -16,14 +16,16 @@ set output picture
 
 set border 3 linecolor rgb "#555555"
 set tics nomirror
-set grid ytics linecolor rgb "#dddddd" linewidth 0.7
+set grid ytics back linecolor rgb "#cccccc" linewidth 0.7 dashtype 1
 set style fill solid 1.0 noborder
 set key outside right top vertical Left reverse samplen 1.2 spacing 1.25
-set offsets graph 0, 0, 0, 0
+set bmargin 4
 
 black = "#222222"; grey = "#999999"; light = "#d9d9d9"
 blue = "#0072b2"; sky = "#56b4e9"; green = "#009e73"; navy = "#332288"
 orange = "#e69f00"; red = "#d55e00"; pink = "#cc79a7"; yellow = "#f0e442"; wine = "#882255"
+
+two_lines(label) = words(label) > 1 ? word(label, 1)."\n".label[strlen(word(label, 1)) + 2:*] : label
 
 dp_colour = red
 ddp_colour = blue

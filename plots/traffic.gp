@@ -10,8 +10,9 @@ set multiplot title noenhanced ARG5
 set style data histograms
 set xtics scale 0
 set yrange [0:*]
+set offsets 0, 0, graph 0.06, 0
 set boxwidth 0.7
-set bmargin 5
+set bmargin 6
 set tmargin 4.5
 set key outside bottom center horizontal maxrows 2 noenhanced
 
@@ -20,10 +21,9 @@ set origin 0, 0
 set title "all links together" font ",14"
 set ylabel "MiB a step"
 set style histogram rowstacked
-stats ARG2 using 9 every ::1 nooutput
 array total[7]
 do for [c = 2:8] { stats ARG2 using c every ::1 nooutput; total[c - 1] = STATS_max }
-plot for [c = 2:8] ARG2 every ::1 using c:xticlabels(1) linecolor rgb colour[c - 1] title (total[c - 1] > 0 ? name[c - 1] : "")
+plot for [c = 2:8] ARG2 every ::1 using c:xticlabels(two_lines(strcol(1))) linecolor rgb colour[c - 1] title (total[c - 1] > 0 ? name[c - 1] : "")
 
 set size 0.38, 0.93
 set origin 0.62, 0
@@ -33,5 +33,6 @@ unset ylabel
 set style histogram clustered gap 0.6
 set boxwidth 0.7 absolute
 is_ddp(label) = (strstrt(label, "DDP") > 0)
-plot ARG2 every ::1 using 0:9:(is_ddp(strcol(1)) ? 0x0072b2 : 0xd55e00):xticlabels(1) with boxes linecolor rgb variable
+plot ARG2 every ::1 using 0:9:(is_ddp(strcol(1)) ? 0x0072b2 : 0xd55e00):xticlabels(two_lines(strcol(1))) with boxes linecolor rgb variable, \
+     "" every ::1 using 0:9:(sprintf("%.3g", $9)) with labels offset 0, 0.7
 unset multiplot

@@ -10,7 +10,7 @@ set yrange [0:100]
 set xtics scale 0
 set boxwidth 0.6
 unset key
-plot ARG2 every ::1 using 0:2:xticlabels(1) with boxes linecolor rgb dp_colour, \
+plot ARG2 every ::1 using 0:2:xticlabels(two_lines(strcol(1))) with boxes linecolor rgb dp_colour, \
      "" every ::1 using 0:3 with boxes linecolor rgb ddp_colour, \
      "" every ::1 using 0:($2 + 4):(sprintf("%.0f %%", $2)) with labels, \
      "" every ::1 using 0:($3 + 4):(sprintf("%.0f %%", $3)) with labels

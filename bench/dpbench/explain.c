@@ -42,13 +42,42 @@ static void say_equality(const struct results *results, const struct speaker *to
     if (counts[EQUAL_NO])
         fprintf(to->out, "NO: %d of %d cells did not train the same model. Their times compare nothing.", counts[EQUAL_NO],
                 compared);
+    else if (compared && !counts[EQUAL_TOLERANCE])
+        fprintf(to->out, "Yes. In all %d compared cells DP and DDP trained the same model: the same weights, bit for bit.", compared);
     else if (compared)
         fprintf(to->out, "Yes. In all %d compared cells DP and DDP trained the same model: %d with the same weights bit for "
-                "bit, %d within 1e-5 of the gradients.", compared, counts[EQUAL_BIT], counts[EQUAL_TOLERANCE]);
+                "bit, %d with gradients within 1e-5.", compared, counts[EQUAL_BIT], counts[EQUAL_TOLERANCE]);
     else
         fputs("Nothing was compared in this sweep.", to->out);
     if (failed)
         fprintf(to->out, " %d cells failed; the table says why, and the plots leave them out.", failed);
+    sentence_end(to);
+}
+
+/* Real data: do all cells classify the test set alike? */
+static void say_accuracy(const struct view *view, const struct speaker *to)
+{
+    const struct table *table = &view->results->accuracy;
+    double low = INFINITY, high = -INFINITY, samples = 0;
+    int cells = 0;
+    for (int row = 0; row < table->row_count; row++) {
+        double accuracy = table_number(table, row, "test_correct") / table_number(table, row, "test_samples");
+        if (strcmp(table_get(table, row, "data"), view->workload->data) || !isfinite(accuracy))
+            continue;
+        low = fmin(low, accuracy);
+        high = fmax(high, accuracy);
+        samples = table_number(table, row, "test_samples");
+        cells++;
+    }
+    if (cells == 0)
+        return;
+    sentence_begin(to, "Real data.");
+    fprintf(to->out, "On %s the %d cells classify ", view->workload->name, cells);
+    if (low < high)
+        fprintf(to->out, "%.2f to %.2f %%", 100 * low, 100 * high);
+    else
+        fprintf(to->out, "the same %.2f %%", 100 * low);
+    fprintf(to->out, " of the %.0f test samples correctly.", samples);
     sentence_end(to);
 }
 
@@ -63,8 +92,8 @@ static void say_bytes(const struct view *view, const struct speaker *to)
         return;
     sentence_begin(to, "Bytes.");
     fprintf(to->out, "On %d devices a step of %s moves %.1f MiB with DP and %.1f MiB with DDP; but the busiest link carries "
-            "%.1f MiB with DP and %.1f MiB with DDP, %.1f times %s.", n, view->workload->name, dp, ddp, dp_link, ddp_link,
-            dp_link > ddp_link ? dp_link / ddp_link : ddp_link / dp_link, dp_link > ddp_link ? "less" : "more");
+            "%.1f MiB with DP, %.1f times the %.1f MiB with DDP.", n, view->workload->name, dp, ddp, dp_link, dp_link / ddp_link,
+            ddp_link);
     sentence_end(to);
 }
 
@@ -176,6 +205,9 @@ static void explain(const struct results *results, const struct speaker *to)
     struct view views[VIEWS_MAX];
     int count = views_make(results, views);
     say_equality(results, to);
+    for (int v = 0; v < count; v++)
+        if (views[v].workload->evaluated)
+            say_accuracy(&views[v], to);
     for (int v = 0; v < count; v++)
         if (views[v].workload->timed)
             say_bytes(&views[v], to);

@@ -54,7 +54,7 @@ static int print_memory(const struct view *view, const char *strategy, const cha
 static int write_memory(const struct view *view, FILE *out)
 {
     int gpus = view_largest(view, false);
-    if (gpus < 2)
+    if (gpus < 2 || view->workload->evaluated)
         return 0;
     fputs("strategy\tdevice", out);
     for (size_t c = 0; c < sizeof categories / sizeof *categories; c++)
@@ -110,7 +110,7 @@ static int write_traffic(const struct view *view, FILE *out)
             putc('\n', out);
             rows++;
         }
-    return rows;
+    return view->workload->evaluated ? 0 : rows;
 }
 
 /* ---- times: only where every device has cores of its own ---------------------------------------------------------------------- */
@@ -149,7 +149,7 @@ static int write_utilization(const struct view *view, FILE *out)
     for (int s = 0; s < 2; s++) {
         struct cell cell = cell_make(view->workload, view->scaling, strategies[s], gpus, false);
         for (int row = -1; (row = results_find(devices, row + 1, &cell)) >= 0; rows++) {
-            fprintf(out, "%s: GPU %s", names[s], table_get(devices, row, "device"));
+            fprintf(out, "%s GPU %s", names[s], table_get(devices, row, "device"));
             print_number(out, s == 0 ? 100 * table_number(devices, row, "util") : NAN);
             print_number(out, s == 1 ? 100 * table_number(devices, row, "util") : NAN);
             putc('\n', out);

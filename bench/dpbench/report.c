@@ -204,11 +204,20 @@ static const struct mark {
     {"FAILURES", put_failures}, {"BAND3_FIGURES", put_band3}, {"BAND3_ROWS", put_times},
 };
 
+/* The next @ before a capital letter: CSS has others. */
+static const char *next_mark(const char *at)
+{
+    const char *mark = strchr(at, '@');
+    while (mark && !(mark[1] >= 'A' && mark[1] <= 'Z'))
+        mark = strchr(mark + 1, '@');
+    return mark;
+}
+
 /* Copies the template, replacing @NAME@. An unknown name is a mistake in the template: EXIT_BAD_FILE. */
 static int fill(const char *template, const struct page *page, FILE *out)
 {
     const char *at = template;
-    for (const char *mark; (mark = strchr(at, '@')); ) {
+    for (const char *mark; (mark = next_mark(at)); ) {
         const char *end = strchr(mark + 1, '@');
         size_t i = 0, length = end ? (size_t)(end - mark - 1) : 0, count = sizeof marks / sizeof *marks;
         while (i < count && (strlen(marks[i].name) != length || strncmp(marks[i].name, mark + 1, length)))

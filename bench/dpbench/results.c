@@ -33,6 +33,7 @@ static const char *const device_columns[] = {
 static const char *const step_columns[] = {KEY, "round", "step", "ms", "loss"};
 static const char *const traffic_columns[] = {KEY, "phase", "from", "to", "bytes", "mib"};
 static const char *const ledger_columns[] = {KEY, "phase", "counted", "formula"};
+static const char *const accuracy_columns[] = {KEY, "test_samples", "test_correct", "test_accuracy"};
 static const char *const pair_columns[] = {
     "model", "data", "variant", "gpus", "scaling", "global_batch", "left", "right", "rounds", "left_step_ms",
     "right_step_ms", "ratio", "ratio_lo", "ratio_hi", "p_value", "equal", "gradient_difference", "loss_difference",
@@ -49,15 +50,16 @@ void results_open(struct results *results)
     table_init(&results->steps, "steps.csv", step_columns, COUNT(step_columns));
     table_init(&results->traffic, "traffic.csv", traffic_columns, COUNT(traffic_columns));
     table_init(&results->ledger, "ledger.csv", ledger_columns, COUNT(ledger_columns));
+    table_init(&results->accuracy, "accuracy.csv", accuracy_columns, COUNT(accuracy_columns));
     table_init(&results->pairs, "pairs.csv", pair_columns, COUNT(pair_columns));
 }
 
 /* All tables, results.csv last. */
-#define TABLES 6
+#define TABLES 7
 static void list_tables(struct results *results, struct table *tables[TABLES])
 {
-    struct table *all[TABLES] = {&results->devices, &results->steps, &results->traffic, &results->ledger, &results->pairs,
-                                 &results->rows};
+    struct table *all[TABLES] = {&results->devices, &results->steps, &results->traffic, &results->ledger, &results->accuracy,
+                                 &results->pairs, &results->rows};
     memcpy(tables, all, sizeof all);
 }
 

@@ -19,6 +19,7 @@ struct results {
     struct table devices;   /* devices.csv: a row a cell and device */
     struct table steps;     /* steps.csv: every timed step of every round */
     struct table traffic;   /* traffic.csv: bytes a step by phase and ordered pair of devices */
+    struct table accuracy;  /* accuracy.csv: a row a cell with a test set */
     struct table ledger;    /* ledger.csv: bytes a step by phase, counted and by formula */
     struct table pairs;     /* pairs.csv: two cells of one group compared */
 };

@@ -164,12 +164,22 @@ static void add_lines(struct table *table, const struct cell *cell, const struct
 
 #define KEY_COLUMNS 7
 
+static void add_accuracy(struct table *table, const struct cell *cell, const cJSON *summary)
+{
+    static const char *const names[] = {"test_samples", "test_correct", "test_accuracy"};
+    int row = table_add_row(table);
+    set_key(table, row, cell);
+    copy_numbers(table, row, summary, names, COUNT(names));
+}
+
 static void add_details(struct results *results, const struct measured *measured)
 {
     const struct record *middle = &measured->records[measured->middle];
     add_lines(&results->devices, measured->cell, middle, "device", KEY_COLUMNS, 0);
     add_lines(&results->traffic, measured->cell, middle, "traffic", KEY_COLUMNS, 0);
     add_lines(&results->ledger, measured->cell, middle, "formula", KEY_COLUMNS, 0);
+    if (record_number(middle->summary, "test_samples") > 0)
+        add_accuracy(&results->accuracy, measured->cell, middle->summary);
     for (int r = 0; r < measured->rounds; r++)
         add_lines(&results->steps, measured->cell, &measured->records[r], "step", KEY_COLUMNS, r);
 }
