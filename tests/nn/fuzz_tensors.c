@@ -54,12 +54,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         abort();
     snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
     if (tensors_read(path, &tensors) == 0) {
-        uint64_t sum = 0;   /* reads all that was promised */
-        for (size_t i = 0; i < tensors.count; i++)
-            sum = checksum(sum, tensors.views[i].data, tensors.views[i].count * sizeof(float));
+        for (size_t i = 0; i < tensors.count; i++)   /* reads all that was promised */
+            (void)checksum(CHECKSUM_SEED, tensors.views[i].data, tensors.views[i].count * sizeof(float));
         tensors_close(&tensors);
-        if (sum == 1)   /* never known before, so the reads stay */
-            fputs("one\n", stderr);
     }
     close(descriptor);
     return 0;
