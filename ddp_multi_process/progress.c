@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One cache line a rank in a memfd: phase and step in one word, so that they belong together.
+ */
+#include "progress.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "rank_fault.h"
+#include "sys/exit_codes.h"
+#include "sys/log.h"
+
+struct entry {
+    _Alignas(64) _Atomic uint64_t word;   /* step * 256 + phase */
+};
+
+static struct entry *page;   /* of the process: set once, before any rank runs in it */
+static int page_ranks;
+
+const char *progress_phase_name(enum progress_phase phase)
+{
+    static const char *const names[PROGRESS_PHASES] = {"start", "rendezvous", "open", "step", "finish", "evaluation",
+                                                       "close", "end"};
+    return names[phase];
+}
+
+static int map_page(int fd, int ranks)
+{
+    void *mapped = mmap(NULL, (size_t)ranks * sizeof(struct entry), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (mapped == MAP_FAILED) {
+        log_error("progress page of %d ranks: mmap: %s", ranks, strerror(errno));
+        return EXIT_RESOURCE;
+    }
+    page = mapped;
+    page_ranks = ranks;
+    return EXIT_OK;
+}
+
+int progress_create(int ranks, int *fd)
+{
+    *fd = memfd_create("ddp-train progress", MFD_CLOEXEC);
+    if (*fd < 0 || ftruncate(*fd, (off_t)((size_t)ranks * sizeof(struct entry))) != 0) {
+        log_error("progress page of %d ranks: memfd: %s", ranks, strerror(errno));
+        return EXIT_RESOURCE;
+    }
+    return map_page(*fd, ranks);
+}
+
+int progress_attach(int fd, int ranks)
+{
+    int status = map_page(fd, ranks);
+    close(fd);
+    return status;
+}
+
+void progress_reach(int rank, enum progress_phase phase, uint64_t step)
+{
+    if (page && rank < page_ranks)
+        atomic_store_explicit(&page[rank].word, step << 8 | phase, memory_order_relaxed);
+    rank_fault_point(rank, phase, step);
+}
+
+enum progress_phase progress_read(int rank, uint64_t *step)
+{
+    uint64_t word = page && rank < page_ranks ? atomic_load_explicit(&page[rank].word, memory_order_relaxed) : 0;
+    uint64_t phase = word & 0xff;
+    *step = word >> 8;
+    return phase < PROGRESS_PHASES ? (enum progress_phase)phase : PROGRESS_START;
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Two streams and two events a bucket: filled (compute -> communication) and reduced (communication -> compute). These are the
+ * only edges between the streams. The next iteration's copies into a bucket come behind this one's copies out of it on
+ * the compute stream, so nothing else has to be waited for.
+ */
+#include "reducer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/memory.h"
+#include "kernels/kernels.h"
+#include "run/fault.h"
+#include "sys/exit_codes.h"
+#include "sys/log.h"
+
+static const struct model *model_of(const struct reducer *reducer)
+{
+    return reducer->replica->model;
+}
+
+/* ---- layout ------------------------------------------------------------------------------------------------------------- */
+
+/* Makes buckets over the parameters in `order` (NULL: registration order). */
+static int make_layout(struct reducer *reducer, const int *order, const size_t *limits, int limit_count)
+{
+    const struct model *model = model_of(reducer);
+    size_t *bytes = calloc((size_t)model->parameter_count, sizeof(*bytes));
+    if (!bytes) {
+        log_error("no memory for the sizes of %d parameters", model->parameter_count);
+        return EXIT_RESOURCE;
+    }
+    for (int i = 0; i < model->parameter_count; i++)
+        bytes[i] = model->parameters[i].count * sizeof(float);
+    bucket_layout_free(&reducer->layout);
+    int status = bucket_assign(&reducer->layout, bytes, NULL, order, model->parameter_count, limits, limit_count);
+    free(bytes);
+    if (status)
+        return status;
+
+    size_t at = 0;   /* slices stand one behind the other, without padding */
+    for (int bucket = 0; bucket < reducer->layout.buckets; bucket++)
+        for (int i = reducer->layout.first[bucket]; i < reducer->layout.first[bucket + 1]; i++) {
+            int index = reducer->layout.tensors[i];
+            reducer->places[index] = (struct place){.bucket = bucket, .first = at};
+            at += model->parameters[index].count;
+        }
+    return EXIT_OK;
+}
+
+static int make_one_bucket(struct reducer *reducer)
+{
+    size_t limit = SIZE_MAX;
+    return make_layout(reducer, NULL, &limit, 1);
+}
+
+static bool is_permutation(const int *order, int count, bool *seen)
+{
+    for (int i = 0; i < count; i++) {
+        if (order[i] < 0 || order[i] >= count || seen[order[i]])
+            return false;
+        seen[order[i]] = true;
+    }
+    return true;
+}
+
+/* Rank 0's ready order for everybody: ranks that reduced in different orders would sum different parameters. */
+static int rebuild(struct reducer *reducer)
+{
+    int count = model_of(reducer)->parameter_count;
+    size_t limits[] = {BUCKET_FIRST_LIMIT, reducer->cap_bytes};
+    TRY(reducer->world->broadcast(reducer->world, reducer->ready_order, (size_t)count * sizeof(int)));
+    bool *seen = calloc((size_t)count, sizeof(*seen));
+    bool good = seen && is_permutation(reducer->ready_order, count, seen);
+    free(seen);
+    if (!good) {
+        log_error("rank 0's order of %d gradients names one of them twice, or none", count);
+        return EXIT_CHECK_FAILED;
+    }
+    return make_layout(reducer, reducer->ready_order, limits, 2);
+}
+
+/* ---- open and close ------------------------------------------------------------------------------------------------------ */
+
+static int open_events(struct reducer *reducer, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        GPU_TRY(cudaEventCreateWithFlags(&reducer->filled[i], cudaEventDisableTiming));
+        GPU_TRY(cudaEventCreateWithFlags(&reducer->reduced[i], cudaEventDisableTiming));
+    }
+    return EXIT_OK;
+}
+
+static int open_parts(struct reducer *reducer)
+{
+    const struct model *model = model_of(reducer);
+    size_t count = (size_t)model->parameter_count;
+    reducer->places = calloc(count, sizeof(*reducer->places));
+    reducer->missing = calloc(count, sizeof(*reducer->missing));
+    reducer->ready_order = calloc(count, sizeof(*reducer->ready_order));
+    reducer->filled = calloc(count, sizeof(cudaEvent_t));
+    reducer->reduced = calloc(count, sizeof(cudaEvent_t));
+    if (!reducer->places || !reducer->missing || !reducer->ready_order || !reducer->filled || !reducer->reduced) {
+        log_error("no memory for the buckets of %zu parameters", count);
+        return EXIT_RESOURCE;
+    }
+    TRY(gpu_malloc((void **)&reducer->memory, model->parameter_elements * sizeof(float), MEMORY_COMMUNICATION));
+    GPU_TRY(cudaStreamCreateWithFlags(&reducer->communication, cudaStreamNonBlocking));
+    TRY(open_events(reducer, count));
+    return make_one_bucket(reducer);
+}
+
+int reducer_open(struct reducer *reducer, struct world *world, struct replica *replica, struct timeline *timeline,
+                 ncclComm_t comm, size_t cap_bytes, bool overlap)
+{
+    *reducer = (struct reducer){.world = world, .replica = replica, .timeline = timeline, .comm = comm,
+                                .cap_bytes = cap_bytes, .overlap = overlap};
+    int status = open_parts(reducer);
+    if (status)
+        reducer_close(reducer);
+    return status;
+}
+
+void reducer_close(struct reducer *reducer)
+{
+    int count = reducer->replica ? model_of(reducer)->parameter_count : 0;
+    for (int i = 0; i < count; i++) {
+        if (reducer->filled && reducer->filled[i])
+            (void)cudaEventDestroy(reducer->filled[i]);
+        if (reducer->reduced && reducer->reduced[i])
+            (void)cudaEventDestroy(reducer->reduced[i]);
+    }
+    if (reducer->communication)
+        (void)cudaStreamDestroy(reducer->communication);
+    gpu_free(reducer->memory);
+    bucket_layout_free(&reducer->layout);
+    free(reducer->places);
+    free(reducer->missing);
+    free(reducer->ready_order);
+    free(reducer->filled);
+    free(reducer->reduced);
+    *reducer = (struct reducer){0};
+}
+
+int reducer_restart(struct reducer *reducer)
+{
+    reducer->iteration = 0;
+    return make_one_bucket(reducer);
+}
+
+/* ---- an iteration -------------------------------------------------------------------------------------------------------- */
+
+int reducer_begin(struct reducer *reducer, uint64_t step)
+{
+    reducer->iteration++;
+    reducer->step = step;
+    if (reducer->iteration == 2)
+        TRY(rebuild(reducer));
+    reducer->next = 0;
+    reducer->ready_count = 0;
+    for (int bucket = 0; bucket < reducer->layout.buckets; bucket++)
+        reducer->missing[bucket] = reducer->layout.first[bucket + 1] - reducer->layout.first[bucket];
+    return EXIT_OK;
+}
+
+/* Enqueues the all-reduce of a full bucket behind the copies that filled it. */
+static int reduce_bucket(struct reducer *reducer, int bucket)
+{
+    float *data = reducer->memory + reducer->places[reducer->layout.tensors[reducer->layout.first[bucket]]].first;
+    size_t count = reducer->layout.bytes[bucket] / sizeof(float);
+    if (bucket == 0 && fault_planted("skip-collective", reducer->world->rank, reducer->step))
+        return EXIT_OK;
+    if (bucket == 0 && fault_planted("other-count", reducer->world->rank, reducer->step))
+        count--;
+    GPU_TRY(cudaEventRecord(reducer->filled[bucket], reducer->replica->compute));
+    GPU_TRY(cudaStreamWaitEvent(reducer->communication, reducer->filled[bucket], 0));
+    TRY(timeline_communication_begin(reducer->timeline, reducer->communication));
+    GPU_TRY(ncclAllReduce(data, data, count, ncclFloat32, ncclSum, reducer->comm, reducer->communication));
+    TRY(timeline_communication_end(reducer->timeline, reducer->communication));
+    GPU_TRY(cudaEventRecord(reducer->reduced[bucket], reducer->communication));
+    return EXIT_OK;
+}
+
+/* All buckets whose turn has come and that are full. */
+static int reduce_full_buckets(struct reducer *reducer)
+{
+    int status = EXIT_OK;
+    phase_begin(PHASE_ALLREDUCE_EXPOSED);   /* the name under which the bytes are counted, hidden or not */
+    while (!status && reducer->next < reducer->layout.buckets && reducer->missing[reducer->next] == 0)
+        status = reduce_bucket(reducer, reducer->next++);
+    (void)nvtxRangePop();
+    return status;
+}
+
+int reducer_ready(void *context, int index)
+{
+    struct reducer *reducer = context;
+    const struct parameter *parameter = &model_of(reducer)->parameters[index];
+    struct place place = reducer->places[index];
+    if (reducer->iteration == 1)
+        reducer->ready_order[reducer->ready_count] = index;
+    reducer->ready_count++;
+    GPU_TRY(kernel_copy_scale(reducer->memory + place.first, replica_gradient(reducer->replica, index),
+                              1.0F / (float)reducer->world->size, parameter->count, reducer->replica->compute));
+    reducer->missing[place.bucket]--;
+    if (reducer->missing[place.bucket] > 0 || place.bucket != reducer->next || !reducer->overlap)
+        return EXIT_OK;
+    return reduce_full_buckets(reducer);
+}
+
+static int copy_back(struct reducer *reducer, int bucket)
+{
+    for (int i = reducer->layout.first[bucket]; i < reducer->layout.first[bucket + 1]; i++) {
+        int index = reducer->layout.tensors[i];
+        size_t bytes = model_of(reducer)->parameters[index].count * sizeof(float);
+        GPU_TRY(cudaMemcpyAsync(replica_gradient(reducer->replica, index), reducer->memory + reducer->places[index].first,
+                                bytes, cudaMemcpyDeviceToDevice, reducer->replica->compute));
+    }
+    return EXIT_OK;
+}
+
+int reducer_finish(struct reducer *reducer)
+{
+    struct timeline *timeline = reducer->timeline;
+    cudaStream_t compute = reducer->replica->compute;
+    int buckets = reducer->layout.buckets;
+    if (reducer->ready_count != model_of(reducer)->parameter_count) {
+        log_error("the backward pass made %d of %d gradients ready", reducer->ready_count, model_of(reducer)->parameter_count);
+        return EXIT_CHECK_FAILED;
+    }
+    TRY(reduce_full_buckets(reducer));
+    /* Two marks a bucket, as far as the timeline has room (the update needs one more): then all waiting and copying is
+     * one mark, and the copies count as exposed. */
+    bool separate = timeline->marks + 2 * buckets + 1 <= TIMELINE_MAX_MARKS;
+    for (int bucket = 0; bucket < buckets; bucket++) {
+        GPU_TRY(cudaStreamWaitEvent(compute, reducer->reduced[bucket], 0));
+        if (separate)
+            TRY(timeline_mark(timeline, compute, PHASE_ALLREDUCE_EXPOSED));
+        TRY(copy_back(reducer, bucket));
+        if (separate)
+            TRY(timeline_mark(timeline, compute, PHASE_BACKWARD));
+    }
+    return separate ? EXIT_OK : timeline_mark(timeline, compute, PHASE_ALLREDUCE_EXPOSED);
+}
