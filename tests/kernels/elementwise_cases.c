@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Kernels that treat each element alone: every size, fit and not fit for packs, with NaN, infinities and denormals, in place
+ * where that is allowed; and the casts against a plain conversion.
+ */
+#include "harness.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/kernels.h"
+
+/* y, and up to two inputs; `reference` gives the new y from the old one and the inputs. */
+struct elementwise {
+    const char *name;
+    cudaError_t (*launch)(float *y, const float *a, const float *b, size_t n);
+    double (*reference)(double y, double a, double b);
+    bool in_place; /* y may be a */
+    double relative, absolute;
+};
+
+static const float FACTOR = 0.3f;
+
+static cudaError_t launch_fill(float *y, const float *a, const float *b, size_t n)
+{
+    (void)a;
+    (void)b;
+    return kernel_fill(y, FACTOR, n, test_stream);
+}
+static double fill(double y, double a, double b)
+{
+    (void)y;
+    (void)a;
+    (void)b;
+    return (double)FACTOR;
+}
+
+static cudaError_t launch_scale(float *y, const float *a, const float *b, size_t n)
+{
+    (void)a;
+    (void)b;
+    return kernel_scale(y, FACTOR, n, test_stream);
+}
+static double scale(double y, double a, double b)
+{
+    (void)a;
+    (void)b;
+    return y * (double)FACTOR;
+}
+
+static cudaError_t launch_copy_scale(float *y, const float *a, const float *b, size_t n)
+{
+    (void)b;
+    return kernel_copy_scale(y, a, FACTOR, n, test_stream);
+}
+static double copy_scale(double y, double a, double b)
+{
+    (void)y;
+    (void)b;
+    return a * (double)FACTOR;
+}
+
+static cudaError_t launch_add(float *y, const float *a, const float *b, size_t n)
+{
+    (void)b;
+    return kernel_add(y, a, n, test_stream);
+}
+static double add(double y, double a, double b)
+{
+    (void)b;
+    return y + a;
+}
+
+static cudaError_t launch_relu_forward(float *y, const float *a, const float *b, size_t n)
+{
+    (void)b;
+    return kernel_relu_forward(y, a, n, test_stream);
+}
+static double relu_forward(double y, double a, double b)
+{
+    (void)y;
+    (void)b;
+    return isnan(a) ? a : a > 0 ? a : 0;
+}
+
+static cudaError_t launch_relu_backward(float *y, const float *a, const float *b, size_t n)
+{
+    return kernel_relu_backward(y, a, b, n, test_stream);
+}
+static double relu_backward(double y, double a, double b)
+{
+    (void)y;
+    return b > 0 ? a : 0;
+}
+
+/* PyTorch's formula as it is written; where it says -inf times 0, its limit. */
+static const double ROOT_2_PI = 0.79788456080286535588;
+
+static cudaError_t launch_gelu_forward(float *y, const float *a, const float *b, size_t n)
+{
+    (void)b;
+    return kernel_gelu_forward(y, a, n, test_stream);
+}
+static double gelu_forward(double y, double a, double b)
+{
+    (void)y;
+    (void)b;
+    if (isinf(a))
+        return a > 0 ? a : -0.0;
+    return a / (1 + exp(-2 * ROOT_2_PI * (a + 0.044715 * a * a * a)));
+}
+
+static cudaError_t launch_gelu_backward(float *y, const float *a, const float *b, size_t n)
+{
+    return kernel_gelu_backward(y, a, b, n, test_stream);
+}
+static double gelu_backward(double y, double a, double b)
+{
+    (void)y;
+    const double x = fabs(b) > 1000 ? copysign(1000, b) : b;
+    const double u = ROOT_2_PI * (x + 0.044715 * x * x * x);
+    const double t = tanh(u), slope = ROOT_2_PI * (1 + 3 * 0.044715 * x * x);
+    return a * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * slope);
+}
+
+/* Half a unit in the last place is 6e-8; the smallest denormal 1.4e-45. */
+static const struct elementwise kernels[] = {
+    {"fill", launch_fill, fill, false, 0, 0},
+    {"scale", launch_scale, scale, false, 6e-8, 1e-45},
+    {"copy_scale", launch_copy_scale, copy_scale, false, 6e-8, 1e-45},
+    {"add", launch_add, add, false, 6e-8, 0},
+    {"relu_forward", launch_relu_forward, relu_forward, false, 0, 0},
+    {"relu_backward", launch_relu_backward, relu_backward, true, 0, 0},
+    {"gelu_forward", launch_gelu_forward, gelu_forward, false, 2e-6, 1e-37},
+    {"gelu_backward", launch_gelu_backward, gelu_backward, true, 2e-6, 1e-6},
+};
+
+static void run_one(const struct elementwise *kernel, size_t n, size_t offset, bool in_place)
+{
+    float *y = test_memory(n * sizeof *y), *a = test_memory(n * sizeof *a), *b = test_memory(n * sizeof *b);
+    double *expected = test_memory(n * sizeof *expected);
+    test_random(y, n, 1);
+    test_random(a, n, 2);
+    test_random(b, n, 3);
+    test_specials(a, n);
+    test_specials(b, n / 2); /* so that each meets usual numbers too */
+    for (size_t i = 0; i < n; i++)
+        expected[i] = kernel->reference(y[i], a[i], b[i]);
+    float *device_a = test_device(a, n * sizeof *a, offset);
+    float *device_b = test_device(b, n * sizeof *b, offset);
+    float *device_y = in_place ? device_a : test_device(y, n * sizeof *y, offset);
+    LAUNCH(kernel->launch(device_y, device_a, device_b, n));
+    test_read(y, device_y, n * sizeof *y);
+    char label[64];
+    snprintf(label, sizeof label, "%s n %zu offset %zu%s", kernel->name, n, offset, in_place ? " in place" : "");
+    test_floats(label, y, expected, n, kernel->relative, kernel->absolute);
+    free(y);
+    free(a);
+    free(b);
+    free(expected);
+    test_release();
+}
+
+static void run_elementwise(const void *argument)
+{
+    const struct elementwise *kernel = argument;
+    for (size_t i = 0; i < test_size_count; i++) {
+        run_one(kernel, test_sizes[i], 0, false);
+        run_one(kernel, test_sizes[i], 4, false);
+        if (kernel->in_place)
+            run_one(kernel, test_sizes[i], 0, true);
+    }
+}
+
+/* Each element's bits must not depend on where it stands: a part's beginning, a vector's middle, a loop's rest. */
+static void run_position(const void *argument)
+{
+    (void)argument;
+    enum { N = 40000 };
+    float *x = test_memory(N * sizeof *x), *whole = test_memory(N * sizeof *x), *piece = test_memory(N * sizeof *x);
+    test_random(x, N, 4);
+    float *device_x = test_device(x, N * sizeof *x, 0), *device_y = test_device(whole, N * sizeof *x, 0);
+    LAUNCH(kernel_gelu_forward(device_y, device_x, N, test_stream));
+    test_read(whole, device_y, N * sizeof *x);
+    for (size_t first = 0, n = 1; first < N; first += n, n = n * 3 + 1) {
+        const size_t left = N - first < n ? N - first : n;
+        LAUNCH(kernel_gelu_forward(device_y + first, device_x + first, left, test_stream));
+    }
+    test_read(piece, device_y, N * sizeof *x);
+    if (memcmp(whole, piece, N * sizeof *x) != 0)
+        test_fail("the bits of an element depend on its place");
+    free(x);
+    free(whole);
+    free(piece);
+}
+
+/* ---- casts ------------------------------------------------------------------------------------------------------------- */
+
+/* A 16-bit format by its numbers of exponent and fraction bits. */
+struct format {
+    int exponent_bits, fraction_bits;
+    cudaError_t (*from_float)(uint16_t *y, const float *x, size_t n, cudaStream_t stream);
+    cudaError_t (*to_float)(float *y, const uint16_t *x, size_t n, cudaStream_t stream);
+};
+static const struct format bf16 = {8, 7, kernel_cast_f32_bf16, kernel_cast_bf16_f32};
+static const struct format f16 = {5, 10, kernel_cast_f32_f16, kernel_cast_f16_f32};
+
+static double decode(const struct format *format, uint16_t bits)
+{
+    const int bias = (1 << (format->exponent_bits - 1)) - 1, top = (1 << format->exponent_bits) - 1;
+    const int exponent = (bits >> format->fraction_bits) & top, fraction = bits & ((1 << format->fraction_bits) - 1);
+    const double sign = bits & 0x8000 ? -1 : 1;
+    if (exponent == top)
+        return fraction ? (double)NAN : sign * (double)INFINITY;
+    if (exponent == 0)
+        return sign * ldexp(fraction, 1 - bias - format->fraction_bits);
+    return sign * ldexp(fraction + (1 << format->fraction_bits), exponent - bias - format->fraction_bits);
+}
+
+/* The nearest value by its spacing there; nearbyint rounds ties to even. */
+static double round_to(const struct format *format, double x)
+{
+    if (isnan(x) || isinf(x) || x == 0)
+        return x;
+    const int bias = (1 << (format->exponent_bits - 1)) - 1;
+    int exponent;
+    frexp(x, &exponent); /* |x| in [2^(exponent - 1), 2^exponent) */
+    exponent = exponent - 1 < 1 - bias ? 1 - bias : exponent - 1;
+    const double spacing = ldexp(1, exponent - format->fraction_bits), rounded = nearbyint(x / spacing) * spacing;
+    return fabs(rounded) >= ldexp(1, bias + 1) ? copysign((double)INFINITY, x) : rounded;
+}
+
+/* All 65,536 values decoded; each of them, what lies a little beside and just between them, encoded. */
+static void run_cast(const void *argument)
+{
+    const struct format *format = argument;
+    enum { N = 65536 };
+    uint16_t *bits = test_memory(N * sizeof *bits);
+    float *x = test_memory(N * sizeof *x), *decoded = test_memory(N * sizeof *decoded);
+    double *expected = test_memory(N * sizeof *expected);
+    for (size_t i = 0; i < N; i++) {
+        bits[i] = (uint16_t)i;
+        expected[i] = decode(format, (uint16_t)i);
+    }
+    uint16_t *device_bits = test_device(bits, N * sizeof *bits, 0);
+    float *device_x = test_device(x, N * sizeof *x, 0);
+    LAUNCH(format->to_float(device_x, device_bits, N, test_stream));
+    test_read(x, device_x, N * sizeof *x);
+    test_floats("decoded", x, expected, N, 0, 0);
+
+    for (int shift = -1; shift <= 3; shift++) {
+        for (size_t i = 0; i < N; i++) {
+            const double next = decode(format, (uint16_t)(i + 1));
+            double y = x[i];
+            if (shift == 2 && isfinite(x[i]) && isfinite(next))
+                y = 0.5 * (y + next); /* a tie */
+            else if (shift != 0)
+                y *= 1 + shift * 1e-3;
+            decoded[i] = (float)y;
+            expected[i] = round_to(format, decoded[i]);
+        }
+        float *device_y = test_device(decoded, N * sizeof *decoded, 0);
+        LAUNCH(format->from_float(device_bits, device_y, N, test_stream));
+        test_read(bits, device_bits, N * sizeof *bits);
+        for (size_t i = 0; i < N; i++)
+            decoded[i] = (float)decode(format, bits[i]);
+        test_floats("encoded", decoded, expected, N, 0, 0);
+    }
+    free(bits);
+    free(x);
+    free(decoded);
+    free(expected);
+}
+
+const struct test_case elementwise_cases[] = {
+    {"fill", run_elementwise, &kernels[0]},
+    {"scale", run_elementwise, &kernels[1]},
+    {"copy_scale", run_elementwise, &kernels[2]},
+    {"add", run_elementwise, &kernels[3]},
+    {"relu_forward", run_elementwise, &kernels[4]},
+    {"relu_backward", run_elementwise, &kernels[5]},
+    {"gelu_forward", run_elementwise, &kernels[6]},
+    {"gelu_backward", run_elementwise, &kernels[7]},
+    {"position", run_position, NULL},
+    {"cast_bf16", run_cast, &bf16},
+    {"cast_f16", run_cast, &f16},
+    {NULL, NULL, NULL},
+};
