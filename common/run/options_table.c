@@ -26,7 +26,7 @@ const struct option_row option_rows[] = {
      .meaning = "samples of an update over all devices (default 128)"},
     {"batch-per-gpu", OPTION_SIZE, FOR_BOTH, SCOPE_KEY, MEMBER(batch_per_gpu), 0, 1 << 24, .key = "batch_per_gpu", .value = "b",
      .meaning = "the same, said per device: B = b x N"},
-    {"accumulate", OPTION_INTEGER, FOR_BOTH, SCOPE_KEY, MEMBER(accumulate), 1, 256, .key = "accumulate", .value = "K",
+    {"accumulate", OPTION_INTEGER, FOR_BOTH, SCOPE_KEY, MEMBER(accumulate), 1, 64, .key = "accumulate", .value = "K",
      .meaning = "micro-batches that the global batch is cut into"},
     {"precision", OPTION_NAME, FOR_BOTH, SCOPE_KEY, MEMBER(precision), .choices = {"fp32"}, .key = "precision", .value = "NAME",
      .meaning = "fp32"},

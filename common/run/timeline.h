@@ -16,7 +16,7 @@ enum phase {
 
 const char *phase_name(enum phase phase);   /* "scatter", ...: also the NVTX range and the traffic kind */
 
-#define TIMELINE_MAX_MARKS 256
+#define TIMELINE_MAX_MARKS 1024
 #define TIMELINE_MAX_COMMUNICATIONS 512
 
 struct timeline {

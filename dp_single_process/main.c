@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * dp-train-soft and dp-train-cuda: DataParallel, or with --strategy single the one device it is compared with.
+ */
+#include <string.h>
+
+#include "dp.h"
+#include "sys/exit_codes.h"
+#include "sys/log.h"
+
+int main(int argc, char **argv)
+{
+    struct options options;
+    struct world world = world_alone();
+
+    log_set_program("dp-train");
+    int status = options_parse(&options, "dp-train", argc, argv);
+    if (status)
+        return status < 0 ? EXIT_OK : status;
+    TRY(engine_configure(&options, options.gpus));
+    if (options.device_count)
+        return engine_print_device_count();
+    return engine_run(!strcmp(options.strategy, "single") ? &strategy_single : &strategy_dp, &options, &world);
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * reduce: the replicas' gradients are SUMMED onto device 0 (each already carries the scale of the whole batch), group by
+ * group as they were sent, in the order of the devices from device 0's own value: bit-equal from run to run. It starts when
+ * every replica's backward pass has ended, because all parameters went through one replicate: nothing overlaps.
+ *
+ * Bytes: P (n-1), all into device 0.
+ */
+#include "dp.h"
+#include "gpu/memory.h"
+#include "kernels/kernels.h"
+#include "sys/exit_codes.h"
+
+int dp_reduce_open(struct dp *dp)
+{
+    size_t largest = 0;
+
+    for (int g = 0; g < dp->group_count; g++)
+        largest = dp->groups[g].bytes > largest ? dp->groups[g].bytes : largest;
+    GPU_TRY(cudaSetDevice(0));
+    if (dp->devices_used > 1 && dp->options->dp_transport == DP_TRANSPORT_P2P)
+        TRY(gpu_malloc((void **)&dp->staging, largest, MEMORY_COMMUNICATION));
+    if (dp->options->accumulate > 1)
+        TRY(gpu_malloc((void **)&dp->accumulated, dp->model->flat_bytes, MEMORY_GRADIENTS));
+    return EXIT_OK;
+}
+
+void dp_reduce_close(struct dp *dp)
+{
+    gpu_free(dp->staging);
+    gpu_free(dp->accumulated);
+}
+
+static float *at(float *flat, const struct dp_group *group)
+{
+    return flat + group->offset / sizeof(float);
+}
+
+/* NCCL meets on all compute streams: each rank comes when its backward pass is over. Rank order is device order. */
+static int reduce_by_nccl(struct dp *dp, const struct dp_communicators *set)
+{
+    for (int g = 0; g < dp->group_count; g++) {
+        const struct dp_group *group = &dp->groups[g];
+        GPU_TRY(ncclGroupStart());
+        for (int r = 0; r < set->n; r++) {
+            float *gradients = at(dp->device[r].replica.gradients, group);
+            GPU_TRY(cudaSetDevice(r));
+            GPU_TRY(ncclReduce(gradients, gradients, group->bytes / sizeof(float), ncclFloat32, ncclSum, 0, set->comm[r],
+                               dp_compute(dp, r)));
+        }
+        GPU_TRY(ncclGroupEnd());
+    }
+    return EXIT_OK;
+}
+
+static int reduce_by_copies(struct dp *dp, int n)
+{
+    cudaStream_t stream = dp_compute(dp, 0);
+
+    GPU_TRY(cudaSetDevice(0));
+    for (int g = 0; g < dp->group_count; g++) {
+        const struct dp_group *group = &dp->groups[g];
+        for (int r = 1; r < n; r++) {
+            GPU_TRY(cudaMemcpyPeerAsync(dp->staging, 0, at(dp->device[r].replica.gradients, group), r, group->bytes, stream));
+            GPU_TRY(kernel_add(at(dp->device[0].replica.gradients, group), dp->staging, group->bytes / sizeof(float), stream));
+        }
+    }
+    return EXIT_OK;
+}
+
+static int wait_for_backward(struct dp *dp, int n)
+{
+    struct dp_device *first = &dp->device[0];
+
+    GPU_TRY(cudaSetDevice(0));
+    for (int r = 1; r < n; r++)
+        GPU_TRY(cudaStreamWaitEvent(first->replica.compute, dp->device[r].ended, 0));
+    return timeline_mark(&first->timeline, first->replica.compute, PHASE_WAIT);
+}
+
+/* PyTorch adds each reduced micro-batch to .grad. Addition commutes bit for bit, so the last one adds the sum before it and
+ * the result lies where the optimizer reads it. */
+static int accumulate(struct dp *dp, const struct dp_pass *pass)
+{
+    float *gradients = dp->device[0].replica.gradients;
+    size_t bytes = dp->model->flat_bytes, count = bytes / sizeof(float);
+    cudaStream_t stream = dp_compute(dp, 0);
+
+    if (pass->first && pass->last)
+        return EXIT_OK;
+    GPU_TRY(cudaSetDevice(0));
+    if (pass->first)
+        GPU_TRY(cudaMemcpyAsync(dp->accumulated, gradients, bytes, cudaMemcpyDeviceToDevice, stream));
+    else if (pass->last)
+        GPU_TRY(kernel_add(gradients, dp->accumulated, count, stream));
+    else
+        GPU_TRY(kernel_add(dp->accumulated, gradients, count, stream));
+    return EXIT_OK;
+}
+
+int dp_reduce(struct dp *dp, const struct dp_pass *pass)
+{
+    const struct dp_communicators *set = dp_communicators_of(dp, pass->n);
+
+    if (pass->n == 1 && dp->options->accumulate == 1)
+        return EXIT_OK;
+    if (pass->n > 1) {
+        if (!set)
+            TRY(wait_for_backward(dp, pass->n));
+        phase_begin(PHASE_REDUCE);
+        TRY(set ? reduce_by_nccl(dp, set) : reduce_by_copies(dp, pass->n));
+        (void)nvtxRangePop();
+    }
+    TRY(accumulate(dp, pass));
+    for (int r = 0; r < (set ? pass->n : 1); r++) {
+        GPU_TRY(cudaSetDevice(r));
+        TRY(timeline_mark(&dp->device[r].timeline, dp_compute(dp, r), PHASE_REDUCE));
+    }
+    return EXIT_OK;
+}
+
+uint64_t dp_reduce_bytes(const struct dp *dp, const struct dp_pass *pass)
+{
+    return pass->n > 1 ? dp->model->flat_bytes * (uint64_t)(pass->n - 1) : 0;
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * replicate: each forward pass begins with a broadcast of ALL parameters from device 0, in groups of 10 MiB. PyTorch
+ * flattens a group on device 0, sends it, and splits it again; here the parameters lie flat in registration order, so a
+ * group is a range of bytes and is sent as it lies (with the padding between tensors: P below is the flat size).
+ *
+ * Bytes: P (n-1). Device 0 sends all of them on its own link, however many devices there are.
+ */
+#include <stdlib.h>
+
+#include "dp.h"
+#include "gpu/backend.h"
+#include "run/schedule.h"
+#include "sys/exit_codes.h"
+#include "sys/log.h"
+
+int dp_group_tensors(const size_t *counts, int tensor_count, size_t limit_bytes, struct dp_group *groups)
+{
+    size_t filled = 0;
+    int group_count = 0;
+
+    for (int i = 0; i < tensor_count; i++) {
+        size_t bytes = counts[i] * sizeof(float);
+        if (group_count == 0 || filled + bytes > limit_bytes) {
+            groups[group_count++] = (struct dp_group){.first_parameter = i};
+            filled = 0;
+        }
+        filled += bytes;
+        groups[group_count - 1].parameter_count++;
+    }
+    return group_count;
+}
+
+/* Groups touch: each ends where the next one begins, the last at the end of the flat buffer. */
+static int open_groups(struct dp *dp)
+{
+    const struct model *model = dp->model;
+    size_t *counts = calloc((size_t)model->parameter_count, sizeof *counts);
+
+    dp->groups = calloc((size_t)model->parameter_count, sizeof *dp->groups);
+    if (!counts || !dp->groups) {
+        free(counts);
+        log_error("replicate: no memory for the groups of %d parameters", model->parameter_count);
+        return EXIT_RESOURCE;
+    }
+    for (int i = 0; i < model->parameter_count; i++)
+        counts[i] = model->parameters[i].count;
+    dp->group_count = dp_group_tensors(counts, model->parameter_count, DP_GROUP_BYTES, dp->groups);
+    free(counts);
+    size_t end = model->flat_bytes;
+    for (int g = dp->group_count - 1; g >= 0; g--) {
+        dp->groups[g].offset = model->parameters[dp->groups[g].first_parameter].offset;
+        dp->groups[g].bytes = end - dp->groups[g].offset;
+        end = dp->groups[g].offset;
+    }
+    return EXIT_OK;
+}
+
+static int open_communicators(struct dp_communicators *set, int n)
+{
+    int list[DP_MAX_DEVICES];
+
+    for (int i = 0; i < n; i++)
+        list[i] = i;
+    GPU_TRY(ncclCommInitAll(set->comm, n, list));
+    set->n = n;
+    return EXIT_OK;
+}
+
+const struct dp_communicators *dp_communicators_of(const struct dp *dp, int n)
+{
+    for (int i = 0; i < 2; i++)
+        if (n > 1 && dp->communicators[i].n == n)
+            return &dp->communicators[i];
+    return NULL;
+}
+
+/* All micro-batches but the last have one size, so there are at most two numbers of replicas. */
+static int open_transport(struct dp *dp)
+{
+    int last = schedule_micro_batches(dp->options) - 1;
+    int numbers[2] = {dp->devices_used, dp->devices_used};
+
+    if (dp->options->dp_transport != DP_TRANSPORT_NCCL)
+        return EXIT_OK;
+    if (last >= 0) {
+        numbers[0] = chunk_devices_used(schedule_micro_batch(dp->options, 0).count, dp->devices_asked);
+        numbers[1] = chunk_devices_used(schedule_micro_batch(dp->options, last).count, dp->devices_asked);
+    }
+    for (int i = 0; i < 2; i++)
+        if (numbers[i] > 1 && !dp_communicators_of(dp, numbers[i]))
+            TRY(open_communicators(&dp->communicators[i], numbers[i]));
+    return EXIT_OK;
+}
+
+int dp_replicate_open(struct dp *dp)
+{
+    TRY(open_groups(dp));
+    return open_transport(dp);
+}
+
+void dp_replicate_close(struct dp *dp)
+{
+    for (int i = 0; i < 2; i++)
+        for (int r = 0; r < dp->communicators[i].n; r++)
+            (void)ncclCommDestroy(dp->communicators[i].comm[r]);
+    free(dp->groups);
+}
+
+static float *at(float *flat, const struct dp_group *group)
+{
+    return flat + group->offset / sizeof(float);
+}
+
+/* Every rank's broadcast is on its own compute stream: after its last use of the parameters, before its forward pass. */
+static int broadcast(struct dp *dp, const struct dp_communicators *set)
+{
+    for (int g = 0; g < dp->group_count; g++) {
+        const struct dp_group *group = &dp->groups[g];
+        GPU_TRY(ncclGroupStart());
+        for (int r = 0; r < set->n; r++) {
+            float *parameters = at(dp->device[r].replica.parameters, group);
+            GPU_TRY(cudaSetDevice(r));
+            GPU_TRY(ncclBroadcast(parameters, parameters, group->bytes / sizeof(float), ncclFloat32, 0, set->comm[r],
+                                  dp_compute(dp, r)));
+        }
+        GPU_TRY(ncclGroupEnd());
+    }
+    return EXIT_OK;
+}
+
+/* Copies on device 0's compute stream, group by group and device by device; a device waits for its last one. The replicas'
+ * own work on the parameters is over: the reduction before waited for it, or the host did. */
+static int copy_to_all(struct dp *dp, int n)
+{
+    const float *source = dp->device[0].replica.parameters;
+
+    GPU_TRY(cudaSetDevice(0));
+    for (int g = 0; g < dp->group_count; g++) {
+        const struct dp_group *group = &dp->groups[g];
+        for (int r = 1; r < n; r++) {
+            GPU_TRY(cudaMemcpyPeerAsync(at(dp->device[r].replica.parameters, group), r, source + group->offset / sizeof(float), 0,
+                                        group->bytes, dp_compute(dp, 0)));
+            if (g == dp->group_count - 1)
+                GPU_TRY(cudaEventRecord(dp->device[r].replicated, dp_compute(dp, 0)));
+        }
+    }
+    for (int r = 1; r < n; r++)
+        GPU_TRY(cudaStreamWaitEvent(dp_compute(dp, r), dp->device[r].replicated, 0));
+    return EXIT_OK;
+}
+
+int dp_replicate(struct dp *dp, const struct dp_pass *pass)
+{
+    const struct dp_communicators *set = dp_communicators_of(dp, pass->n);
+
+    if (pass->n < 2)
+        return EXIT_OK;
+    phase_begin(PHASE_REPLICATE);
+    int status = set ? broadcast(dp, set) : copy_to_all(dp, pass->n);
+    (void)nvtxRangePop();
+    for (int r = 0; r < pass->n && !status; r++) {
+        GPU_TRY(cudaSetDevice(r));
+        status = timeline_mark(&dp->device[r].timeline, dp_compute(dp, r), PHASE_REPLICATE);
+    }
+    return status;
+}
+
+uint64_t dp_replicate_bytes(const struct dp *dp, const struct dp_pass *pass)
+{
+    return pass->n > 1 ? dp->model->flat_bytes * (uint64_t)(pass->n - 1) : 0;
+}

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One step of DataParallel, from its parts, and the strategy's table. The update is device 0's alone: only there are
+ * optimizer state and the parameters that last; all other replicas are overwritten by the next replicate.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "dp.h"
+#include "gpu/backend.h"
+#include "run/schedule.h"
+#include "sys/exit_codes.h"
+#include "sys/log.h"
+
+/* ---- open and close --------------------------------------------------------------------------------------------------- */
+
+static int open_events(struct dp_device *device)
+{
+    cudaEvent_t *const events[] = {&device->scattered, &device->forwarded, &device->ended, &device->consumed};
+
+    for (size_t i = 0; i < sizeof events / sizeof events[0]; i++)
+        GPU_TRY(cudaEventCreateWithFlags(events[i], cudaEventDisableTiming));
+    return EXIT_OK;
+}
+
+/* An event belongs to the device that records it: `replicated` to device 0, `returned` to the output device. */
+static int open_sender_events(struct dp *dp, struct dp_device *device)
+{
+    GPU_TRY(cudaSetDevice(0));
+    GPU_TRY(cudaEventCreateWithFlags(&device->replicated, cudaEventDisableTiming));
+    GPU_TRY(cudaSetDevice(dp->output));
+    GPU_TRY(cudaEventCreateWithFlags(&device->returned, cudaEventDisableTiming));
+    return EXIT_OK;
+}
+
+static int open_device(struct dp *dp, int r, size_t batch_max)
+{
+    struct dp_device *device = &dp->device[r];
+
+    device->open = true;
+    TRY(replica_open(&device->replica, dp->model, r, batch_max, true));
+    TRY(timeline_open(&device->timeline, r));
+    TRY(open_events(device));
+    TRY(open_sender_events(dp, device));
+    return gpu_clock_anchor(r, device->replica.compute);
+}
+
+/* Direct copies between device 0 or the output device and the others, where the machine has a path for them. Without,
+ * cudaMemcpyPeerAsync goes through the host. */
+static int enable_peer(int device, int peer)
+{
+    int can = 0;
+
+    GPU_TRY(cudaSetDevice(device));
+    GPU_TRY(cudaDeviceCanAccessPeer(&can, device, peer));
+    if (!can)
+        return EXIT_OK;
+    cudaError_t error = cudaDeviceEnablePeerAccess(peer, 0);
+    if (error == cudaErrorPeerAccessAlreadyEnabled) {
+        (void)cudaGetLastError();
+        return EXIT_OK;
+    }
+    return GPU_STATUS(error);
+}
+
+static int enable_peers(struct dp *dp)
+{
+    for (int a = 0; a < dp->devices_asked; a++) {
+        for (int b = 0; b < dp->devices_asked; b++) {
+            bool wanted = a == 0 || b == 0 || a == dp->output || b == dp->output;
+            if (a != b && wanted && dp->device[a].open && dp->device[b].open)
+                TRY(enable_peer(a, b));
+        }
+    }
+    return EXIT_OK;
+}
+
+/* PyTorch warns at construction when a device has less than 75 % of another one's memory or multiprocessors. */
+static int warn_of_imbalance(const struct dp *dp)
+{
+    size_t least_memory = SIZE_MAX, most_memory = 0;
+    int least_cores = INT32_MAX, most_cores = 0;
+
+    for (int r = 0; r < dp->devices_asked; r++) {
+        struct cudaDeviceProp properties;
+        GPU_TRY(cudaGetDeviceProperties(&properties, r));
+        least_memory = properties.totalGlobalMem < least_memory ? properties.totalGlobalMem : least_memory;
+        most_memory = properties.totalGlobalMem > most_memory ? properties.totalGlobalMem : most_memory;
+        least_cores = properties.multiProcessorCount < least_cores ? properties.multiProcessorCount : least_cores;
+        most_cores = properties.multiProcessorCount > most_cores ? properties.multiProcessorCount : most_cores;
+    }
+    if ((double)least_memory < 0.75 * (double)most_memory || least_cores < 0.75 * most_cores)
+        log_warning("there is an imbalance between the devices: memory from %zu to %zu bytes, multiprocessors from %d to %d; "
+                    "the weakest has less than 75 %% of the strongest, which will wait for it", least_memory, most_memory,
+                    least_cores, most_cores);
+    return EXIT_OK;
+}
+
+/* The most replicas that a micro-batch has (9 rows on 8 devices need 5, 8 rows need 8), and at least device 0. */
+static int most_replicas(const struct options *options)
+{
+    int most = 1;
+
+    for (int k = 0; k < schedule_micro_batches(options); k++) {
+        int n = chunk_devices_used(schedule_micro_batch(options, k).count, options->gpus);
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+static int check_devices(const struct dp *dp)
+{
+    int present = 0;
+
+    TRY(gpu_device_count(&present));
+    if (present >= dp->devices_asked)
+        return EXIT_OK;
+    log_error("--gpus %d: there are %d devices", dp->devices_asked, present);
+    return EXIT_RESOURCE;
+}
+
+static int open_parts(struct dp *dp)
+{
+    size_t batch_max = schedule_batch_max(dp->options, dp->devices_asked);
+
+    TRY(check_devices(dp));
+    TRY(warn_of_imbalance(dp));
+    for (int r = 0; r < dp->devices_used; r++)
+        TRY(open_device(dp, r, batch_max));
+    if (!dp->device[dp->output].open)
+        TRY(open_device(dp, dp->output, 0));
+    TRY(enable_peers(dp));
+    TRY(replica_initialize(&dp->device[0].replica, dp->options->seed));
+    TRY(optimizer_open(&dp->optimizer, &dp->options->optimizer, 0, dp->model->flat_bytes));
+    TRY(dp_scatter_open(dp));
+    TRY(dp_replicate_open(dp));
+    TRY(dp_gather_open(dp));
+    TRY(dp_reduce_open(dp));
+    return dp_workers_open(dp);
+}
+
+static void close_device(struct dp_device *device)
+{
+    cudaEvent_t events[] = {device->scattered, device->forwarded,  device->ended,
+                            device->consumed,  device->replicated, device->returned};
+
+    for (size_t i = 0; i < sizeof events / sizeof events[0]; i++)
+        if (events[i])
+            (void)cudaEventDestroy(events[i]);
+    timeline_close(&device->timeline);
+    replica_close(&device->replica);
+}
+
+static void dp_close(void *state)
+{
+    struct dp *dp = state;
+
+    dp_workers_close(dp);
+    for (int r = 0; r < dp->devices_asked; r++)
+        if (dp->device[r].replica.compute) {
+            (void)cudaStreamSynchronize(dp->device[r].replica.copy);
+            (void)cudaStreamSynchronize(dp->device[r].replica.compute);
+        }
+    dp_reduce_close(dp);
+    dp_gather_close(dp);
+    dp_replicate_close(dp);
+    dp_scatter_close(dp);
+    optimizer_close(&dp->optimizer);
+    for (int r = 0; r < dp->devices_asked; r++)
+        if (dp->device[r].open)
+            close_device(&dp->device[r]);
+    free(dp);
+}
+
+static int dp_open(void **state, const struct run *run)
+{
+    const struct options *options = run->options;
+    struct dp *dp = calloc(1, sizeof *dp);
+
+    if (!dp) {
+        log_error("dp: no memory");
+        return EXIT_RESOURCE;
+    }
+    dp->options = options;
+    dp->model = run->model;
+    dp->dataset = run->dataset;
+    dp->devices_asked = options->gpus;
+    dp->devices_used = most_replicas(options);
+    dp->output = options->output_device;
+    dp->per_replica_loss = options->dp_loss == DP_LOSS_REPLICA;
+    dp->gathers = options->gpus > 1 && !dp->per_replica_loss;
+    dp->rows_max = options->global_batch;
+    dp->gathered_max = schedule_micro_batches(options) ? schedule_micro_batch(options, 0).count : 1;
+    for (int r = 0; r < dp->devices_asked; r++) {
+        dp->device[r].replica.device = r;
+        dp->device[r].timeline = (struct timeline){.device = r, .marks = -1};
+    }
+    int status = open_parts(dp);
+    if (status) {
+        dp_close(dp);
+        return status;
+    }
+    *state = dp;
+    return EXIT_OK;
+}
+
+/* ---- a step ----------------------------------------------------------------------------------------------------------- */
+
+static void cut(struct dp_pass *pass, int devices)
+{
+    pass->n = chunk_devices_used(pass->rows, devices);
+    for (int r = 0; r < pass->n; r++)
+        pass->piece[r] = chunk_piece(pass->rows, devices, r);
+}
+
+/* The devices that take part: the replicas in use, and the output device. */
+static bool takes_part(const struct dp *dp, const struct dp_pass *pass, int r)
+{
+    return r < pass->n || r == dp->output;
+}
+
+static int begin_timelines(struct dp *dp)
+{
+    for (int r = 0; r < dp->devices_asked; r++) {
+        if (!dp->device[r].open)
+            continue;
+        GPU_TRY(cudaSetDevice(r));
+        TRY(timeline_begin(&dp->device[r].timeline, dp_compute(dp, r)));
+    }
+    return EXIT_OK;
+}
+
+/* Only copies from the host run on another stream, so only they need to know that a micro-batch has been used. */
+static int mark_consumed(struct dp *dp, const struct dp_pass *pass)
+{
+    for (int r = 0; r < dp->devices_asked && !dp->resident; r++) {
+        if (!takes_part(dp, pass, r))
+            continue;
+        GPU_TRY(cudaSetDevice(r));
+        GPU_TRY(cudaEventRecord(dp->device[r].consumed, dp_compute(dp, r)));
+    }
+    return EXIT_OK;
+}
+
+static int update(struct dp *dp)
+{
+    struct dp_device *first = &dp->device[0];
+
+    GPU_TRY(cudaSetDevice(0));
+    phase_begin(PHASE_UPDATE);
+    TRY(optimizer_step(&dp->optimizer, first->replica.parameters, first->replica.gradients, first->replica.compute));
+    return phase_end(&first->timeline, first->replica.compute, PHASE_UPDATE);
+}
+
+static int run_pass(struct dp *dp, const struct dp_pass *pass)
+{
+    TRY(dp_scatter(dp, pass));
+    TRY(dp_replicate(dp, pass));
+    TRY(dp_parallel_apply(dp, pass, dp_forward));
+    TRY(dp_gather(dp, pass));
+    if (!dp->per_replica_loss) {
+        TRY(dp_loss(dp, pass));
+        TRY(dp_return_gradients(dp, pass));
+    }
+    TRY(dp_parallel_apply(dp, pass, dp_backward));
+    TRY(dp_reduce(dp, pass));
+    return pass->last ? update(dp) : mark_consumed(dp, pass);
+}
+
+static int dp_step(void *state, const struct batch *batch)
+{
+    struct dp *dp = state;
+    struct dp_pass pass = {
+        .indices = batch->indices,
+        .rows = batch->count,
+        .loss_scale = batch->loss_scale,
+        .first = batch->first,
+        .last = batch->last,
+        .step = batch->step,
+    };
+
+    if (batch->first) {
+        dp->micro_batches = 0;
+        dp->samples = 0;
+        TRY(begin_timelines(dp));
+    }
+    pass.number = dp->micro_batches;
+    pass.offset = dp->samples;
+    cut(&pass, dp->devices_asked);
+    dp->replicas[dp->micro_batches++] = pass.n;
+    dp->samples += batch->count;
+    return run_pass(dp, &pass);
+}
+
+static int finish_streams(struct dp *dp)
+{
+    for (int r = 0; r < dp->devices_asked; r++) {
+        const struct dp_communicators *set = dp_communicators_of(dp, dp->replicas[0]);
+        if (dp->device[r].open)
+            TRY(gpu_stream_finish(dp_compute(dp, r), set && r < set->n ? set->comm[r] : NULL, dp->options->timeout));
+    }
+    return EXIT_OK;
+}
+
+/* The sums come from the output device: one a micro-batch, or one a replica, in the order of the devices. */
+static int dp_finish(void *state, struct step_result *result)
+{
+    struct dp *dp = state;
+
+    *result = (struct step_result){.samples = dp->samples};
+    TRY(finish_streams(dp));
+    for (int k = 0; k < dp->micro_batches; k++) {
+        if (!dp->per_replica_loss)
+            result->loss_sum += (double)*dp->losses[k].host_sum;
+        for (int r = 0; r < dp->replicas[k] && dp->per_replica_loss; r++)
+            result->loss_sum += (double)dp->host_scalars[k * dp->devices_asked + r];
+    }
+    return EXIT_OK;
+}
+
+/* ---- evaluation ------------------------------------------------------------------------------------------------------- */
+
+static int evaluate_forward(struct dp *dp, const struct dp_pass *pass, int r)
+{
+    struct dp_device *device = &dp->device[r];
+    struct replica *replica = &device->replica;
+    size_t rows = pass->piece[r].count;
+
+    GPU_TRY(cudaSetDevice(r));
+    TRY(dp->model->type->forward(replica, rows));
+    if (dp->per_replica_loss)
+        TRY(loss_enqueue_evaluation(&device->loss, replica->logits, replica->labels, rows, dp->model->output_count,
+                                    replica->compute));
+    GPU_TRY(cudaEventRecord(device->forwarded, replica->compute));
+    return EXIT_OK;
+}
+
+static void add_evaluation(struct evaluation *evaluation, const struct loss *loss)
+{
+    evaluation->correct += (size_t)*loss->host_correct;
+    evaluation->loss_sum += (double)*loss->host_sum;
+}
+
+/* One piece of the test set, to idle devices. Replicas hold the parameters since the beginning of the evaluation. */
+static int evaluate_pass(struct dp *dp, const struct dp_pass *pass, struct evaluation *evaluation)
+{
+    TRY(begin_timelines(dp));
+    TRY(dp_scatter(dp, pass));
+    TRY(dp_parallel_apply(dp, pass, evaluate_forward));
+    if (!dp->per_replica_loss) {
+        TRY(dp_gather(dp, pass));
+        GPU_TRY(cudaSetDevice(dp->output));
+        TRY(loss_enqueue_evaluation(&dp->losses[0], dp->gathered, dp->gathered_labels, pass->rows, dp->model->output_count,
+                                    dp_compute(dp, dp->output)));
+    }
+    TRY(finish_streams(dp));
+    evaluation->samples += pass->rows;
+    if (!dp->per_replica_loss)
+        add_evaluation(evaluation, &dp->losses[0]);
+    for (int r = 0; r < pass->n && dp->per_replica_loss; r++)
+        add_evaluation(evaluation, &dp->device[r].loss);
+    return EXIT_OK;
+}
+
+static int dp_evaluate(void *state, const uint32_t *indices, size_t count, struct evaluation *evaluation)
+{
+    struct dp *dp = state;
+    struct dp_pass all = {.n = dp->devices_used, .first = true, .last = true};
+
+    *evaluation = (struct evaluation){0};
+    dp->replicas[0] = dp->devices_used;
+    TRY(begin_timelines(dp));
+    TRY(dp_replicate(dp, &all));
+    TRY(finish_streams(dp));
+    for (size_t at = 0; at < count;) {
+        struct dp_pass pass = {.indices = indices + at, .first = true, .last = true};
+        pass.rows = count - at < dp->gathered_max ? count - at : dp->gathered_max;
+        cut(&pass, dp->devices_used);
+        TRY(evaluate_pass(dp, &pass, evaluation));
+        at += pass.rows;
+    }
+    return EXIT_OK;
+}
+
+/* ---- the table -------------------------------------------------------------------------------------------------------- */
+
+static int dp_devices(void *state)
+{
+    return ((struct dp *)state)->devices_asked;
+}
+
+static struct timeline *dp_timeline(void *state, int index)
+{
+    return &((struct dp *)state)->device[index].timeline;
+}
+
+static struct replica *dp_replica(void *state, int index)
+{
+    return &((struct dp *)state)->device[index].replica;
+}
+
+static struct optimizer *dp_optimizer(void *state)
+{
+    return &((struct dp *)state)->optimizer;
+}
+
+static int dp_restart(void *state)
+{
+    struct dp *dp = state;
+
+    TRY(replica_initialize(&dp->device[0].replica, dp->options->seed));
+    return optimizer_reset(&dp->optimizer, dp_compute(dp, 0));
+}
+
+static void dp_traffic_formula(void *state, uint64_t formula[PHASES])
+{
+    const struct dp *dp = state;
+
+    memset(formula, 0, PHASES * sizeof *formula);
+    for (int k = 0; k < schedule_micro_batches(dp->options); k++) {
+        struct dp_pass pass = {.rows = schedule_micro_batch(dp->options, k).count};
+        cut(&pass, dp->devices_asked);
+        formula[PHASE_SCATTER] += dp_scatter_bytes(dp, &pass);
+        formula[PHASE_REPLICATE] += dp_replicate_bytes(dp, &pass);
+        formula[PHASE_GATHER] += dp_gather_bytes(dp, &pass);
+        formula[PHASE_REDUCE] += dp_reduce_bytes(dp, &pass);
+    }
+}
+
+const struct strategy strategy_dp = {
+    .name = "dp",
+    .open = dp_open,
+    .step = dp_step,
+    .finish = dp_finish,
+    .evaluate = dp_evaluate,
+    .devices = dp_devices,
+    .timeline = dp_timeline,
+    .replica = dp_replica,
+    .restart = dp_restart,
+    .traffic_formula = dp_traffic_formula,
+    .optimizer = dp_optimizer,
+    .close = dp_close,
+};
