@@ -158,6 +158,7 @@ static void test_another_model_or_optimizer(void **state)
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
         open_training(&other, &models[i], &momentum, 1);
         expect_refused(path, &other);
+        assert_non_null(strstr(log_last_error(), "model 'mlp inputs=3 width=5 depth=1 classes=2' found, expected 'mlp inputs="));
         close_training(&other);
     }
     open_training(&other, &small, &plain, 1);
@@ -165,6 +166,7 @@ static void test_another_model_or_optimizer(void **state)
     close_training(&other);
     open_training(&other, &small, &adamw, 1);
     expect_refused(path, &other);
+    assert_non_null(strstr(log_last_error(), "optimizer 'sgd with momentum' found, expected 'adamw'"));
     close_training(&other);
     close_training(&saved);
 }

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "data/dataset.h"
+#include "data/idx.h"
 #include "files.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
@@ -31,7 +32,7 @@ static void test_digits_are_whole(void **state)
     uint32_t indices[1797];
     struct dataset digits;
     int counts[10] = {0};
-    double sum = 0;
+    double sum = 0, paired = 0;
 
     assert_int_equal(chdir("/"), 0);   /* no file is needed */
     assert_int_equal(dataset_open(&digits, "digits", 0, 0, 0), EXIT_OK);
@@ -46,9 +47,13 @@ static void test_digits_are_whole(void **state)
         assert_true(values[i] >= 0 && values[i] <= 1);
         sum += values[i] * 16;
     }
-    for (size_t i = 0; i < 1797; i++)
+    for (size_t i = 0; i < 1797; i++) {
         counts[labels[i]]++;
+        for (size_t j = 0; j < 64; j++)   /* labels stay with their images, pixels in their places */
+            paired += (double)labels[i] * (double)(j + 1) * values[i * 64 + j] * 16;
+    }
     assert_true(sum == 561718);
+    assert_true(paired == 80735908);
     assert_memory_equal(counts, expected, sizeof counts);
     dataset_close(&digits);
 }
@@ -234,19 +239,23 @@ static void test_flipped_header_bits(void **state)
     }
 }
 
-/* 2^31 x 2^31 x 4 is 2^64: a product in 64 bits would be 0. */
+/* 2^31 x 2^31 x 4 is 2^64, a product in 64 bits would be 0; the last is 7 x 2^64 + 80, and the file has 80 bytes of values. */
 static void test_sizes_that_wrap(void **state)
 {
     (void)state;
     static const uint32_t sizes[][3] = {
         {0, 4, 5}, {6, 0, 5}, {6, 4, 0}, {1, 4, 5}, {0x80000000, 4, 5}, {UINT32_MAX, UINT32_MAX, UINT32_MAX},
         {0x80000000, 0x80000000, 4}, {4, 0x80000000, 0x80000000}, {6, UINT32_MAX, 5}, {0, 0, 0}, {5, 4, 6}, {6, 5, 5},
+        {88971287, 1152516, 1259276},
     };
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         uint8_t bytes[256];
         memcpy(bytes, content[TEST_IMAGES], length[TEST_IMAGES]);
         for (int d = 0; d < 3; d++)
             put_size(bytes + 4 + 4 * d, sizes[i][d]);
+        struct idx idx;   /* refused by the parser itself, or later because the counts disagree */
+        bool whole = (uint64_t)sizes[i][0] * sizes[i][1] * sizes[i][2] == TEST * ROWS * COLUMNS && sizes[i][0] < 100;
+        assert_int_equal(idx_parse(&idx, "sizes", bytes, length[TEST_IMAGES], 3), whole ? EXIT_OK : EXIT_BAD_FILE);
         expect_content_refused(TEST_IMAGES, bytes, length[TEST_IMAGES]);
     }
 }

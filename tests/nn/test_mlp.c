@@ -37,6 +37,7 @@ static void test_defaults_and_names(void **state)
     assert_string_equal(model.parameters[0].name, "net.0.weight");
     assert_string_equal(model.parameters[1].name, "net.0.bias");
     assert_string_equal(model.parameters[8].name, "net.8.weight");
+    assert_string_equal(model.parameters[9].name, "net.8.bias");
     assert_int_equal(model.parameters[8].shape[0], 10);
     assert_int_equal(model.parameters[8].shape[1], 1024);
     assert_int_equal(model.input_bytes, 784 * sizeof(float));

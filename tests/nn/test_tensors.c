@@ -61,6 +61,19 @@ static void test_read_back(void **state)
     tensors_close(&file);
 }
 
+/* Control characters are escaped, as JSON wants it, also where cJSON would not mind. */
+static void test_header_is_strict_json(void **state)
+{
+    (void)state;
+    size_t bytes;
+    char *data = get_file(write_example(), &bytes);
+    size_t header = (unsigned char)data[0] + 256 * (size_t)(unsigned char)data[1];
+    for (size_t i = 8; i < 8 + header; i++)
+        assert_true(data[i] >= 0x20 && data[i] < 0x7f);
+    assert_int_equal((8 + header) % 64, 0);
+    free(data);
+}
+
 /* ---- damage: whatever happened to the bytes, nothing is loaded ----------------------------------------------------------- */
 
 static void expect_refused(const char *path, const void *data, size_t bytes)
@@ -147,31 +160,38 @@ static size_t craft(char *file, const char *rest, size_t data_bytes)
     return bytes;
 }
 
+#define A(type, shape, offsets) "\"a\":{\"dtype\":\"" type "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
+
 static void test_crafted_headers(void **state)
 {
     (void)state;
     static const char *const bad[] = {
-        "}",                                                                              /* not closed */
-        "}}x",                                                                            /* more behind the end */
-        "},\"a\":{\"dtype\":\"F16\",\"shape\":[4],\"data_offsets\":[0,16]}}",             /* another type */
-        "},\"a\":{\"shape\":[4],\"data_offsets\":[0,16]}}",                               /* no type */
-        "},\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,16]}}",                           /* no shape */
-        "},\"a\":{\"dtype\":\"F32\",\"shape\":[4]}}",                                     /* no offsets */
-        "},\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0]}}",                /* one offset */
-        "},\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,20]}}",             /* shape and offsets disagree */
-        "},\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[4,20]}}",             /* a gap */
-        "},\"a\":{\"dtype\":\"F32\",\"shape\":[-4],\"data_offsets\":[0,-16]}}",
-        "},\"a\":{\"dtype\":\"F32\",\"shape\":[0.5,8],\"data_offsets\":[0,16]}}",
-        "},\"a\":{\"dtype\":\"F32\",\"shape\":[1e300],\"data_offsets\":[0,16]}}",
-        "},\"a\":{\"dtype\":\"F32\",\"shape\":[\"4\"],\"data_offsets\":[0,16]}}",
-        "},\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,4],\"data_offsets\":[0,16]}}",     /* five dimensions */
-        "},\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]}}",   /* 2^64 */
-        "},\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387908],\"data_offsets\":[0,16]}}",    /* bytes wrap to 16 */
-        "},\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,12]}}",             /* data left over */
-        "},\"a\":{\"dtype\":\"F32\",\"shape\":[5],\"data_offsets\":[0,20]}}",             /* more than there is */
-        "},\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]},\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}",
-        "},\"a\":[]}", "},\"a\":7}", "},\"a\":null}",
-        ",\"step\":7}}", ",\"step\":{}}}",                                                /* metadata that is no text */
+        "}",                                                                          /* not closed */
+        "}," A("F32", "[4]", "[0,16]") "}x",                                          /* more behind the end */
+        "}," A("F16", "[4]", "[0,16]") "}",                                           /* another type */
+        "},\"a\":{\"shape\":[4],\"data_offsets\":[0,16]}}",                           /* no type */
+        "},\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,16]}}",                       /* no shape */
+        "},\"a\":{\"dtype\":\"F32\",\"shape\":[4]}}",                                 /* no offsets */
+        "}," A("F32", "[4]", "[0]") "}",                                              /* one offset */
+        "}," A("F32", "[4]", "[0,20]") "}",                                           /* shape and offsets disagree */
+        "}," A("F32", "[4]", "[4,20]") "}",                                           /* a gap */
+        "}," A("F32", "[4]", "[4,16]") "}",
+        "}," A("F32", "[-4]", "[0,-16]") "}",
+        "}," A("F32", "[4.5]", "[0,16]") "}",
+        "}," A("F32", "[1e300]", "[0,16]") "}",
+        "}," A("F32", "[\"4\"]", "[0,16]") "}",
+        "}," A("F32", "[1,1,1,1,4]", "[0,16]") "}",                                   /* five dimensions */
+        "}," A("F32", "[4294967296,4294967296]", "[0,0]") "}",                        /* 2^64 elements */
+        "}," A("F32", "[8589672452,2147549185]", "[0,16]") "}",                       /* 2^64 + 4 */
+        "}," A("F32", "[4611686018427387908]", "[0,16]") "}",                         /* 2^64 + 16 bytes */
+        "}," A("F32", "[3]", "[0,12]") "}",                                           /* data left over */
+        "}," A("F32", "[5]", "[0,20]") "}",                                           /* more than there is */
+        "}," A("F32", "[4]", "[0,16]") "," A("F32", "[1]", "[0,4]") "}",              /* two over the same bytes */
+        "},\"a\":[]}",
+        "},\"a\":7}",
+        "},\"a\":null}",
+        ",\"step\":7}," A("F32", "[4]", "[0,16]") "}",                                /* metadata that is no text */
+        ",\"step\":{}}," A("F32", "[4]", "[0,16]") "}",
     };
     char file[1024];
     struct tensor_file tensors;
@@ -180,7 +200,7 @@ static void test_crafted_headers(void **state)
         expect_refused(test_path("crafted"), file, craft(file, bad[i], 16));
 
     const char *path = test_path("crafted");   /* and the craftsman knows how to make a good one */
-    put_file(path, file, craft(file, "},\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]}}", 16));
+    put_file(path, file, craft(file, "}," A("F32", "[4]", "[0,16]") "}", 16));
     assert_int_equal(tensors_read(path, &tensors), EXIT_OK);
     tensors_close(&tensors);
 }
@@ -252,6 +272,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #if HAVE_CJSON
         cmocka_unit_test(test_read_back),
+        cmocka_unit_test(test_header_is_strict_json),
         cmocka_unit_test(test_cut_at_every_length),
         cmocka_unit_test(test_every_flipped_bit),
         cmocka_unit_test(test_surplus_byte),
