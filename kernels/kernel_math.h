@@ -26,7 +26,7 @@ DEVICE float bits_float(uint32_t bits)
     return x;
 }
 
-/* e^x, within 2 units in the last place (denormal results: 1 unit more); inf, 0 and NaN as the C library's. */
+/* e^x, within 1 unit in the last place (of the smallest denormal, for denormal results); inf, 0 and NaN as the C library's. */
 DEVICE float exponential(float x)
 {
 #ifdef __CUDA_ARCH__

@@ -39,13 +39,13 @@ struct softBlas {
 #endif
 
 #ifdef ANNOTATE
-void __tsan_read_range(void *address, unsigned long size);
-void __tsan_write_range(void *address, unsigned long size);
+void __tsan_read_range(void *address, long size);
+void __tsan_write_range(void *address, long size);
 
-static void annotate(void (*touch)(void *, unsigned long), const void *matrix, int rows, int columns, int ld, size_t size)
+static void annotate(void (*touch)(void *, long), const void *matrix, int rows, int columns, int ld, size_t size)
 {
     for (int column = 0; column < columns; column++)
-        touch((char *)(uintptr_t)matrix + (size_t)column * (size_t)ld * size, (size_t)rows * size);
+        touch((char *)(uintptr_t)matrix + (size_t)column * (size_t)ld * size, (long)((size_t)rows * size));
 }
 
 static void annotate_product(const struct blas_product *p)
