@@ -108,7 +108,7 @@ inline softError_t launch(const Cost &cost, softStream_t stream, soft_body *body
     if (error)
         return error;
     const Packed work = {rows, columns, list(arguments...)};
-    const soft_cost stated = {cost.name, cost.flops, cost.bytes};
+    const soft_cost stated = {cost.name, cost.flops, cost.bytes, false};
     return softLaunch(stream, &stated, body, &work, sizeof work, parts);
 }
 

@@ -214,7 +214,8 @@ static softBlasStatus_t enqueue(softStream_t stream, struct blas_product *p)
         return SOFTBLAS_STATUS_EXECUTION_FAILED;
     const double m = p->m, n = p->n, k = p->k;
     const double size = (double)blas_type_size(p->type_ab), size_c = (double)blas_type_size(p->type_c);
-    const struct soft_cost cost = {"gemm", 2 * m * n * k, (m * k + k * n) * size + m * n * size_c * (p->beta != 0 ? 2 : 1)};
+    const struct soft_cost cost = {.name = "gemm", .flops = 2 * m * n * k, .product = true,
+                                   .bytes = (m * k + k * n) * size + m * n * size_c * (p->beta != 0 ? 2 : 1)};
     const struct work work = {*p, soft_stream_device(stream)};
     const unsigned tiles = tile_count(p->m, TILE_M) * tile_count(p->n, TILE_N);
     return softLaunch(stream, &cost, product_body, &work, sizeof work, tiles) ? SOFTBLAS_STATUS_EXECUTION_FAILED

@@ -18,6 +18,7 @@ struct soft_cost {
     const char *name;  /* static storage: "relu_forward", "gemm" */
     double flops;      /* floating point operations of the whole launch */
     double bytes;      /* device memory bytes read + written, each buffer counted once */
+    bool product;      /* a matrix product: recorded as one, since modelled machines have a rate of their own for it */
 };
 
 /* The body works on part `block` of `blocks`; arguments are the launch's copied bytes, pointers already translated. */
