@@ -41,15 +41,21 @@ uint32_t soft_signal_add(struct soft_signal *signal, uint32_t n);   /* the same;
 #define SOFT_NO_DEADLINE UINT64_MAX
 
 /* Returns true as soon as the value is no longer `seen`, false once clock_nanoseconds() has passed deadline_ns. Spins for
- * at most spin_ns (0: sleeps at once), then sleeps in a futex. The time spent spinning is kept per thread, so that it can
- * be taken off the thread's busy time: soft_spun_ns. */
+ * at most spin_ns (0: sleeps at once), then sleeps in a futex. */
 bool soft_signal_wait(struct soft_signal *signal, uint32_t seen, uint64_t spin_ns, uint64_t deadline_ns);
 
-/* Spin that fits the moment: a few microseconds, or 0 when more of this process's stream threads are awake than there are
- * cores for them. */
+/* The threads of one device's streams, which share its cores. A member's sleep in soft_signal_wait is counted. */
+struct soft_crowd {
+    uint32_t awake;
+    uint32_t cores;
+    uint64_t spun_ns;  /* by all members, so far: not busy time */
+};
+void soft_crowd_join(struct soft_crowd *crowd);  /* the calling thread, for its life */
+void soft_crowd_leave(void);
+
+/* Spin that fits the moment: a few microseconds, or 0 when more threads of the caller's device are awake than it has
+ * cores, so that a stream that waits takes no time from one that works. */
 uint64_t soft_spin_ns(void);
-void soft_thread_awake(int change);  /* +1 as a stream thread wakes, -1 as it goes to sleep */
-uint64_t soft_spun_ns(void);         /* of the calling thread, so far */
 
 void soft_pause(void);               /* one breath of a spin loop */
 

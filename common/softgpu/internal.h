@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-#define SOFT_PRINTF(format, first) __attribute__((format(printf, format, first)))
+#define SOFT_PRINTF(text, first) __attribute__((format(printf, text, first)))
 
 /* ---- errors ---------------------------------------------------------------------------------------------------------- */
 

@@ -227,6 +227,9 @@ void softTrafficReset(void);
 /* Writes the record (docs/record.md) out; called by the program at its end, when all streams are idle. */
 softError_t softRecordFinish(void);
 
+/* For tests of the ledger: the which-th copy between two devices from now on is neither made nor counted (0: none). */
+void softTestDropCopy(unsigned which);
+
 /* Tells the whole sentence behind the last error of this thread or of the device (never NULL, may be ""). */
 const char *softErrorDetail(void);
 
