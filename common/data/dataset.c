@@ -21,7 +21,8 @@ static int open_by_name(struct dataset *dataset, const char *what, size_t inputs
         return dataset_open_synthetic(dataset, inputs, classes, seed);
     if (stat(what, &status) == 0 && S_ISDIR(status.st_mode))
         return dataset_open_mnist(dataset, what);
-    log_error("data '%s': found no folder of this name, expected digits, synthetic or a folder with MNIST's IDX files", what);
+    log_error("data '%s': found no folder of this name, expected digits, synthetic or a folder with MNIST's IDX files",
+              what);
     return EXIT_BAD_FILE;
 }
 
@@ -41,7 +42,8 @@ void dataset_close(struct dataset *dataset)
     *dataset = (struct dataset){0};
 }
 
-void dataset_gather(const struct dataset *dataset, const uint32_t *indices, size_t count, float *values, int32_t *labels)
+void dataset_gather(const struct dataset *dataset, const uint32_t *indices, size_t count, float *values,
+                    int32_t *labels)
 {
     if (dataset->resident) {
         dataset_gather_synthetic(dataset, indices, count, values, labels);

@@ -16,28 +16,30 @@ enum dataset_part { PART_TRAIN, PART_TEST, DATASET_PARTS };
 
 struct dataset {
     char name[64];
-    size_t inputs;           /* floats a sample */
+    size_t inputs; /* floats a sample */
     size_t classes;
-    size_t train_count;      /* samples 0 .. train_count-1; 0 for synthetic, which has a sample for every index */
-    size_t test_count;       /* samples train_count .. train_count+test_count-1; 0 for synthetic */
-    const uint8_t *pixels[DATASET_PARTS];  /* [count][inputs]; NULL for synthetic */
-    const uint8_t *labels[DATASET_PARTS];  /* [count] */
-    float white;             /* the pixel value that becomes 1.0 */
-    void *memory[4];         /* what pixels and labels lie in: owned */
-    bool resident;           /* synthetic: one global batch, made once, resident on the device; no copies in a step */
-    uint64_t seed;           /* synthetic */
+    size_t train_count; /* samples 0 .. train_count-1; 0 for synthetic, which has a sample for every index */
+    size_t test_count;  /* samples train_count .. train_count+test_count-1; 0 for synthetic */
+    const uint8_t *pixels[DATASET_PARTS]; /* [count][inputs]; NULL for synthetic */
+    const uint8_t *labels[DATASET_PARTS]; /* [count] */
+    float white;                          /* the pixel value that becomes 1.0 */
+    void *memory[4];                      /* what pixels and labels lie in: owned */
+    bool resident; /* synthetic: one global batch, made once, resident on the device; no copies in a step */
+    uint64_t seed; /* synthetic */
 };
 
 /* what: "digits", "synthetic", or the path of a folder with MNIST's four IDX files (plain).
- * inputs, classes: for synthetic (0: EXIT_USAGE). Bad files: EXIT_BAD_FILE with place, found and expected; nothing kept. */
+ * inputs, classes: for synthetic (0: EXIT_USAGE). Bad files: EXIT_BAD_FILE with place, found and expected; nothing
+ * kept. */
 int dataset_open(struct dataset *dataset, const char *what, size_t inputs, size_t classes, uint64_t seed);
 void dataset_close(struct dataset *dataset);
 
 /* values[count][inputs], labels[count] := the samples with these indices, which lie below train_count + test_count.
  * Synthetic: normal values and labels by index, any index. */
-void dataset_gather(const struct dataset *dataset, const uint32_t *indices, size_t count, float *values, int32_t *labels);
+void dataset_gather(const struct dataset *dataset, const uint32_t *indices, size_t count, float *values,
+                    int32_t *labels);
 
-/* ---- the kinds, one file each; dataset_open chooses ------------------------------------------------------------------- */
+/* ---- the kinds, one file each; dataset_open chooses ---- */
 
 int dataset_open_digits(struct dataset *dataset);
 int dataset_open_mnist(struct dataset *dataset, const char *folder);

@@ -21,24 +21,25 @@ int idx_parse(struct idx *idx, const char *name, const void *data, size_t bytes,
     uint32_t magic_expected = TYPE_UNSIGNED_BYTE << 8 | (uint32_t)dimensions;
 
     if (bytes < header) {
-        log_error("%s: %zu bytes found, expected at least the %zu of an IDX header with %d dimensions", name, bytes, header,
-                  dimensions);
+        log_error("%s: %zu bytes found, expected at least the %zu of an IDX header with %d dimensions", name, bytes,
+                  header, dimensions);
         return EXIT_BAD_FILE;
     }
     uint32_t magic = big_endian(file);
     if (magic != magic_expected) {
-        log_error("%s: byte 0: magic number 0x%08x found, expected 0x%08x (unsigned bytes, %d dimensions)%s", name, magic,
-                  magic_expected, dimensions, magic >> 16 == 0x1f8b ? "; the file is compressed: gunzip it" : "");
+        log_error("%s: byte 0: magic number 0x%08x found, expected 0x%08x (unsigned bytes, %d dimensions)%s", name,
+                  magic, magic_expected, dimensions,
+                  magic >> 16 == 0x1f8b ? "; the file is compressed: gunzip it" : "");
         return EXIT_BAD_FILE;
     }
 
-    size_t room = bytes - header;   /* what is left for the values: bounds the product, so that it can't wrap */
+    size_t room = bytes - header; /* what is left for the values: bounds the product, so that it can't wrap */
     size_t values = 1;
     for (int i = 0; i < dimensions; i++) {
         uint32_t size = big_endian(file + 4 + 4 * i);
         if (size == 0 || size > room / values) {
-            log_error("%s: byte %d: dimension %d of size %u found, expected 1 to %zu in a file of %zu bytes", name, 4 + 4 * i,
-                      i, size, room / values, bytes);
+            log_error("%s: byte %d: dimension %d of size %u found, expected 1 to %zu in a file of %zu bytes", name,
+                      4 + 4 * i, i, size, room / values, bytes);
             return EXIT_BAD_FILE;
         }
         values *= size;

@@ -12,9 +12,10 @@
 #include "sys/log.h"
 
 #define CLASSES 10
-#define FILE_LIMIT ((size_t)1 << 30)  /* bytes; MNIST's largest file has 47 MB, EMNIST's 547 MB */
+#define FILE_LIMIT ((size_t)1 << 30) /* bytes; MNIST's largest file has 47 MB, EMNIST's 547 MB */
 
-/* Some mirrors write '.' for the last '-': train-images.idx3-ubyte. The first name is the one to tell if neither exists. */
+/* Some mirrors write '.' for the last '-': train-images.idx3-ubyte. The first name is the one to tell if neither
+ * exists. */
 static int read_idx(struct idx *idx, char *path, size_t path_size, const char *folder, const char *stem, int dimensions,
                     void **memory)
 {
@@ -65,8 +66,8 @@ int dataset_open_mnist(struct dataset *dataset, const char *folder)
     if (status)
         return status;
     if (test.size[1] != train.size[1] || test.size[2] != train.size[2]) {
-        log_error("%s: test images of %zu x %zu found, expected %zu x %zu as in training", folder, test.size[1], test.size[2],
-                  train.size[1], train.size[2]);
+        log_error("%s: test images of %zu x %zu found, expected %zu x %zu as in training", folder, test.size[1],
+                  test.size[2], train.size[1], train.size[2]);
         return EXIT_BAD_FILE;
     }
     if (train.size[0] + test.size[0] > UINT32_MAX) {

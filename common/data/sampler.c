@@ -43,7 +43,8 @@ int sampler_open(struct sampler *sampler, size_t samples, size_t global_batch, u
     *sampler = (struct sampler){.samples = samples, .global_batch = global_batch, .seed = seed};
     size_t most = samples ? samples : UINT32_MAX;
     if (global_batch < 1 || global_batch > most || samples > UINT32_MAX) {
-        log_error("global batch: %zu found, expected 1 to %zu (the data has %zu training samples)", global_batch, most, samples);
+        log_error("global batch: %zu found, expected 1 to %zu (the data has %zu training samples)", global_batch, most,
+                  samples);
         return EXIT_USAGE;
     }
     if (samples == 0)
@@ -55,8 +56,8 @@ int sampler_open(struct sampler *sampler, size_t samples, size_t global_batch, u
     }
     shuffle(sampler, 0);
     if (samples % global_batch)
-        log_info("%zu of %zu samples are left out of each epoch: the last batch of %zu would not be whole", samples % global_batch,
-                 samples, global_batch);
+        log_info("%zu of %zu samples are left out of each epoch: the last batch of %zu would not be whole",
+                 samples % global_batch, samples, global_batch);
     return EXIT_OK;
 }
 

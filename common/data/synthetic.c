@@ -12,8 +12,8 @@
 int dataset_open_synthetic(struct dataset *dataset, size_t inputs, size_t classes, uint64_t seed)
 {
     if (inputs == 0 || classes == 0 || classes > INT32_MAX) {
-        log_error("synthetic data: %zu inputs and %zu classes found, expected at least 1 of each and at most %d classes", inputs,
-                  classes, INT32_MAX);
+        log_error("synthetic data: %zu inputs and %zu classes found, expected at least 1 of each, at most %d classes",
+                  inputs, classes, INT32_MAX);
         return EXIT_USAGE;
     }
     snprintf(dataset->name, sizeof dataset->name, "synthetic");

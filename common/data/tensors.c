@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writing and reading safetensors: see tensors.h. A reader of files from anywhere: the header's length is bounded before
- * it is parsed, its values are counted before cJSON allocates for them, and each number is checked before it is used.
+ * Writing and reading safetensors: see tensors.h. A reader of files from anywhere: the header's length is bounded
+ * before it is parsed, its values are counted before cJSON allocates for them, and each number is checked before it is
+ * used.
  */
 #include "data/tensors.h"
 
@@ -27,7 +28,7 @@
 #define PREFIX_BYTES (sizeof PREFIX - 1)
 #define CHECKSUM_DIGITS 16
 #define CHECKSUM_OFFSET (LENGTH_BYTES + PREFIX_BYTES)
-#define HEADER_ALIGNMENT 64   /* the data starts at a multiple: aligned for any reader that maps the file */
+#define HEADER_ALIGNMENT 64 /* the data starts at a multiple: aligned for any reader that maps the file */
 
 #define FILE_LIMIT ((size_t)1 << 38)
 
@@ -47,7 +48,7 @@ static uint64_t file_checksum(const char *file, size_t bytes)
     return checksum(sum, file + after, bytes - after);
 }
 
-/* ---- writing ---------------------------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 static void print_string(FILE *out, const char *text)
 {
@@ -90,8 +91,8 @@ static void print_header(FILE *out, const struct tensor_view *views, size_t coun
 }
 
 /* The header as text, with zeros for the checksum; the caller frees. NULL: no memory. */
-static char *make_header(size_t *bytes, const struct tensor_view *views, size_t count, const struct tensor_text *metadata,
-                         size_t metadata_count)
+static char *make_header(size_t *bytes, const struct tensor_view *views, size_t count,
+                         const struct tensor_text *metadata, size_t metadata_count)
 {
     char *header = NULL;
     FILE *out = open_memstream(&header, bytes);
@@ -106,8 +107,8 @@ static char *make_header(size_t *bytes, const struct tensor_view *views, size_t 
 }
 
 /* Length, header, data, and the checksum put in; file has room for all of it. */
-static void fill_file(char *file, size_t bytes, const char *header, size_t header_bytes, const struct tensor_view *views,
-                      size_t count)
+static void fill_file(char *file, size_t bytes, const char *header, size_t header_bytes,
+                      const struct tensor_view *views, size_t count)
 {
     char digits[CHECKSUM_DIGITS + 1];
 
@@ -148,7 +149,7 @@ int tensors_write(const char *path, const struct tensor_view *views, size_t coun
     return status;
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 #if HAVE_CJSON
 
@@ -176,18 +177,20 @@ static int check_frame(const char *path, const char *file, size_t bytes, size_t 
         length |= (uint64_t)(unsigned char)file[i] << (8 * i);
     size_t most = bytes - LENGTH_BYTES < HEADER_LIMIT ? bytes - LENGTH_BYTES : HEADER_LIMIT;
     if (length > most || length < PREFIX_BYTES + CHECKSUM_DIGITS || (length + LENGTH_BYTES) % HEADER_ALIGNMENT) {
-        log_error("%s: byte 0: a header of %" PRIu64 " bytes found, expected %zu to %zu, filled up to %d with these 8: cut or damaged",
+        log_error("%s: byte 0: a header of %" PRIu64 " bytes found, expected %zu to %zu and, with these 8, a multiple "
+                  "of %d: cut or damaged",
                   path, length, PREFIX_BYTES + CHECKSUM_DIGITS, most, HEADER_ALIGNMENT);
         return EXIT_BAD_FILE;
     }
     if (memcmp(file + LENGTH_BYTES, PREFIX, PREFIX_BYTES) != 0) {
-        log_error("%s: byte %d: another beginning of the header found, expected '%s': written by another program, or damaged",
-                  path, LENGTH_BYTES, PREFIX);
+        log_error("%s: byte %d: another header found, expected '%s...': written by another program, or damaged", path,
+                  LENGTH_BYTES, PREFIX);
         return EXIT_BAD_FILE;
     }
     size_t values = count_values(file + LENGTH_BYTES, (size_t)length);
     if (values > VALUES_LIMIT) {
-        log_error("%s: byte %d: up to %zu values in the header found, expected at most %d", path, LENGTH_BYTES, values, VALUES_LIMIT);
+        log_error("%s: byte %d: up to %zu values in the header found, expected at most %d", path, LENGTH_BYTES, values,
+                  VALUES_LIMIT);
         return EXIT_BAD_FILE;
     }
     *header_bytes = (size_t)length;
@@ -206,13 +209,11 @@ static bool read_size(const cJSON *number, size_t *size)
 /* shape, and count = its product; both at most `most`. */
 static bool read_shape(const cJSON *shape, size_t most, struct tensor_view *view)
 {
-    const cJSON *size;
-
     if (!cJSON_IsArray(shape))
         return false;
     view->count = 1;
     view->dims = 0;
-    cJSON_ArrayForEach(size, shape) {
+    for (const cJSON *size = shape->child; size; size = size->next) {
         size_t *extent = &view->shape[view->dims];
         if (view->dims == TENSOR_MAX_DIMS || !read_size(size, extent) || (*extent && view->count > most / *extent))
             return false;
@@ -236,14 +237,17 @@ static int read_entry(const char *path, const cJSON *entry, char *data, size_t d
         return EXIT_BAD_FILE;
     }
     if (!read_shape(cJSON_GetObjectItemCaseSensitive(entry, "shape"), room, view)) {
-        log_error("%s: tensor '%s': expected a shape of at most %d sizes and %zu elements (what is left of the file's %zu bytes "
-                  "of data), found another: cut or damaged", path, entry->string, TENSOR_MAX_DIMS, room, data_bytes);
+        log_error(
+            "%s: tensor '%s': another shape found, expected at most %d sizes and the %zu elements that are left of "
+            "%zu bytes of data: cut or damaged",
+            path, entry->string, TENSOR_MAX_DIMS, room, data_bytes);
         return EXIT_BAD_FILE;
     }
     size_t expected = *offset + view->count * sizeof(float);
     if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 || !read_size(offsets->child, &begin) ||
         !read_size(offsets->child->next, &end) || begin != *offset || end != expected) {
-        log_error("%s: tensor '%s': other data_offsets found, expected [%zu,%zu]", path, entry->string, *offset, expected);
+        log_error("%s: tensor '%s': other data_offsets found, expected [%zu,%zu]", path, entry->string, *offset,
+                  expected);
         return EXIT_BAD_FILE;
     }
     view->data = (float *)(void *)(data + *offset);
@@ -254,10 +258,10 @@ static int read_entry(const char *path, const cJSON *entry, char *data, size_t d
 /* All entries of the parsed header, which must fill the data to the last byte. */
 static int read_entries(const char *path, struct tensor_file *file, char *data, size_t data_bytes)
 {
-    const cJSON *metadata = ((const cJSON *)file->header)->child, *text;
+    const cJSON *metadata = ((const cJSON *)file->header)->child;
     size_t offset = 0;
 
-    cJSON_ArrayForEach(text, metadata) {
+    for (const cJSON *text = metadata->child; text; text = text->next) {
         if (!cJSON_IsString(text)) {
             log_error("%s: __metadata__ '%s': a value that is no text found, expected text", path, text->string);
             return EXIT_BAD_FILE;
@@ -294,8 +298,8 @@ static int parse_file(const char *path, struct tensor_file *file, size_t bytes)
     while (file->header && end < header + header_bytes && *end == ' ')
         end++;
     if (!file->header || end != header + header_bytes) {
-        log_error("%s: byte %td: damaged JSON found, expected a header of %zu bytes", path, end ? end - (char *)file->data : 0,
-                  header_bytes);
+        log_error("%s: byte %td: damaged JSON found, expected a header of %zu bytes", path,
+                  end ? end - (char *)file->data : 0, header_bytes);
         return EXIT_BAD_FILE;
     }
     status = read_entries(path, file, header + header_bytes, bytes - LENGTH_BYTES - header_bytes);

@@ -21,23 +21,24 @@
 struct tensor_view {
     const char *name;
     size_t shape[TENSOR_MAX_DIMS];
-    int dims;                       /* 0: one number */
-    size_t count;                   /* elements: the product of shape */
-    float *data;                    /* host */
+    int dims;     /* 0: one number */
+    size_t count; /* elements: the product of shape */
+    float *data;  /* host */
 };
 
-struct tensor_text {                /* an entry of the metadata */
+struct tensor_text { /* an entry of the metadata */
     const char *key, *value;
 };
 
-/* Writes the file by file_write_atomic. Names, keys and values are UTF-8; neither is owned. EXIT_RESOURCE on failure. */
+/* Writes the file by file_write_atomic. Names, keys and values are UTF-8; neither is owned. EXIT_RESOURCE on failure.
+ */
 int tensors_write(const char *path, const struct tensor_view *views, size_t count, const struct tensor_text *metadata,
                   size_t metadata_count);
 
 struct tensor_file {
-    struct tensor_view *views;      /* in the order of the data */
+    struct tensor_view *views; /* in the order of the data */
     size_t count;
-    void *data, *header;            /* owned: the file's bytes (views point into them) and the parsed header */
+    void *data, *header; /* owned: the file's bytes (views point into them) and the parsed header */
 };
 
 /* Reads a file whole and checks all of it. EXIT_BAD_FILE with place, found and expected if any byte is not as written;
@@ -49,8 +50,8 @@ void tensors_close(struct tensor_file *file);
 const struct tensor_view *tensors_find(const struct tensor_file *file, const char *name);
 const char *tensors_metadata(const struct tensor_file *file, const char *key);
 
-/* Largest difference of two tensors of one size, relative to b: max|a - b| / max|b|. A NaN or infinity in either gives NaN,
- * before all else; 0 / 0 is 0. */
+/* Largest difference of two tensors of one size, relative to b: max|a - b| / max|b|. A NaN or infinity in either gives
+ * NaN, before all else; 0 / 0 is 0. */
 double tensor_difference(const float *a, const float *b, size_t count);
 
 #endif

@@ -13,10 +13,10 @@
 struct loss {
     int device;
     size_t rows_max;
-    float *per_sample;    /* device [rows_max] */
-    float *sum;           /* device [1] */
-    int32_t *correct;     /* device [1] */
-    float *host_sum;      /* pinned [1]: valid once the stream is idle */
+    float *per_sample; /* device [rows_max] */
+    float *sum;        /* device [1] */
+    int32_t *correct;  /* device [1] */
+    float *host_sum;   /* pinned [1]: valid once the stream is idle */
     int32_t *host_correct;
 };
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * The multilayer perceptron: depth x (Linear(width), ReLU), Linear(classes), as nn.Sequential of PyTorch with its names.
+ * The multilayer perceptron: depth x (Linear(width), ReLU), Linear(classes), as nn.Sequential of PyTorch with its
+ * names.
  *
  * Layer l of 0 .. depth computes y = x W^T + b, then ReLU but for the last:
  *
  *     x [batch][in]   W [out][in]   b [out]   y [batch][out], row-major
  *
- * Products are the only big work: bias and ReLU go over an output once, right behind its product, while it is in the cache.
- * Parameter 2 l is layer l's weight, 2 l + 1 its bias.
+ * Products are the only big work: bias and ReLU go over an output once, right behind its product, while it is in the
+ * cache. Parameter 2 l is layer l's weight, 2 l + 1 its bias.
  */
 #include <limits.h>
 #include <math.h>
@@ -20,12 +21,12 @@
 #include "sys/exit_codes.h"
 #include "sys/log.h"
 
-#define DEPTH_MAX 1000            /* layers: keeps the list of parameters short */
-#define SIZE_MAX_LAYER (1 << 24)  /* inputs, width, classes: their products with a batch stay far below SIZE_MAX */
+#define DEPTH_MAX 1000           /* layers: keeps the list of parameters short */
+#define SIZE_MAX_LAYER (1 << 24) /* inputs, width, classes: their products with a batch stay far below SIZE_MAX */
 
 static const struct model_settings defaults = {.inputs = 784, .width = 1024, .depth = 4, .classes = 10};
 
-/* ---- description ------------------------------------------------------------------------------------------------------ */
+/* ---- description ---- */
 
 static size_t layer_inputs(const struct model *model, size_t layer)
 {
@@ -81,10 +82,11 @@ static int mlp_describe(struct model *model, const struct model_settings *settin
     return EXIT_OK;
 }
 
-/* ---- activations -------------------------------------------------------------------------------------------------------
- * depth + 1 blocks [batch_max][width]: block l holds the output of hidden layer l. In the backward pass the gradient of
- * layer l's input takes block l, whose own content nobody needs any more; so there is one block more than hidden layers,
- * and no others for gradients. A forward pass is good for one backward pass. */
+/* ---- activations ---- */
+
+/* depth + 1 blocks [batch_max][width]: block l holds the output of hidden layer l. In the backward pass the gradient of
+ * layer l's input takes block l, whose own content nobody needs any more; so there is one block more than hidden
+ * layers, and no others for gradients. A forward pass is good for one backward pass. */
 
 static float *block(const struct replica *replica, size_t layer)
 {
@@ -100,7 +102,8 @@ static int mlp_open(struct replica *replica)
         log_error("mlp: batch %zu found, expected at most %d on a device", replica->batch_max, INT_MAX);
         return EXIT_USAGE;
     }
-    TRY(gpu_malloc(&replica->state, (s->depth + 1) * replica->batch_max * s->width * sizeof(float), MEMORY_ACTIVATIONS));
+    TRY(gpu_malloc(&replica->state, (s->depth + 1) * replica->batch_max * s->width * sizeof(float),
+                   MEMORY_ACTIVATIONS));
     TRY(gpu_malloc((void **)&replica->logits, outputs, MEMORY_OUTPUTS));
     TRY(gpu_malloc((void **)&replica->d_logits, outputs, MEMORY_OUTPUTS));
     return EXIT_OK;
@@ -113,9 +116,10 @@ static void mlp_close(struct replica *replica)
     gpu_free(replica->state);
 }
 
-/* ---- products ----------------------------------------------------------------------------------------------------------
- * Row-major C [rows][columns] = op(A) op(B) + beta C through column-major cuBLAS: a row-major matrix is its transpose in
- * column-major, so C^T = op(B)^T op(A)^T, the operands in turned order. k is the length of the sums. */
+/* ---- products ---- */
+
+/* Row-major C [rows][columns] = op(A) op(B) + beta C through column-major cuBLAS: a row-major matrix is its transpose
+ * in column-major, so C^T = op(B)^T op(A)^T, the operands in turned order. k is the length of the sums. */
 
 static cublasStatus_t product(cublasHandle_t blas, float *c, const float *a, cublasOperation_t op_a, const float *b,
                               cublasOperation_t op_b, size_t rows, size_t columns, size_t k, float beta)
@@ -123,11 +127,11 @@ static cublasStatus_t product(cublasHandle_t blas, float *c, const float *a, cub
     static const float alpha = 1;
     int ld_a = (int)(op_a == CUBLAS_OP_N ? k : rows), ld_b = (int)(op_b == CUBLAS_OP_N ? columns : k);
 
-    return cublasGemmEx(blas, op_b, op_a, (int)columns, (int)rows, (int)k, &alpha, b, CUDA_R_32F, ld_b, a, CUDA_R_32F, ld_a,
-                        &beta, c, CUDA_R_32F, (int)columns, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+    return cublasGemmEx(blas, op_b, op_a, (int)columns, (int)rows, (int)k, &alpha, b, CUDA_R_32F, ld_b, a, CUDA_R_32F,
+                        ld_a, &beta, c, CUDA_R_32F, (int)columns, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
 }
 
-/* ---- forward ---------------------------------------------------------------------------------------------------------- */
+/* ---- forward ---- */
 
 static int mlp_forward(struct replica *replica, size_t batch)
 {
@@ -152,7 +156,7 @@ static int mlp_forward(struct replica *replica, size_t batch)
     return EXIT_OK;
 }
 
-/* ---- backward --------------------------------------------------------------------------------------------------------- */
+/* ---- backward ---- */
 
 struct backward {
     struct replica *replica;
@@ -176,11 +180,12 @@ static int layer_gradients(const struct backward *pass, size_t layer, const floa
     const float *x = layer == 0 ? replica->input : block(replica, layer - 1);
 
     if (pass->batch)
-        GPU_TRY(kernel_column_sums(replica_gradient(replica, bias), dy, pass->batch, out, pass->accumulate, replica->compute));
+        GPU_TRY(kernel_column_sums(replica_gradient(replica, bias), dy, pass->batch, out, pass->accumulate,
+                                   replica->compute));
     TRY(tell_ready(pass, bias));
     if (pass->batch)
-        GPU_TRY(product(replica->blas, replica_gradient(replica, weight), dy, CUBLAS_OP_T, x, CUBLAS_OP_N, out, in, pass->batch,
-                        pass->accumulate ? 1 : 0));
+        GPU_TRY(product(replica->blas, replica_gradient(replica, weight), dy, CUBLAS_OP_T, x, CUBLAS_OP_N, out, in,
+                        pass->batch, pass->accumulate ? 1 : 0));
     return tell_ready(pass, weight);
 }
 
@@ -212,7 +217,7 @@ static int mlp_backward(struct replica *replica, const float *d_logits, size_t b
         TRY(layer_gradients(&pass, layer, dy));
         TRY(layer_input_gradient(&pass, layer, &dy));
     }
-    return layer_gradients(&pass, 0, dy);   /* nobody asks for the gradient of the input */
+    return layer_gradients(&pass, 0, dy); /* nobody asks for the gradient of the input */
 }
 
 const struct model_type model_mlp = {

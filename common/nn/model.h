@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * A model: a list of parameters in registration order and the functions that run it on a device. A replica: one model
- * on one device, with flat parameter and gradient buffers. Adding a model: fill a struct model_type (see mlp.c) and name it
- * in model_types.h and model.c.
+ * on one device, with flat parameter and gradient buffers. Adding a model: fill a struct model_type (see mlp.c) and
+ * name it in model_types.h and model.c.
  */
 #ifndef NN_MODEL_H
 #define NN_MODEL_H
@@ -13,20 +13,20 @@
 
 #include "gpu/gpu.h"
 
-#define PARAMETER_ALIGNMENT 256  /* bytes; each tensor starts at a multiple of it in the flat buffers */
+#define PARAMETER_ALIGNMENT 256 /* bytes; each tensor starts at a multiple of it in the flat buffers */
 #define PARAMETER_MAX_DIMS 4
 
 struct parameter {
-    char name[64];                    /* PyTorch's: "net.0.weight" */
+    char name[64]; /* PyTorch's: "net.0.weight" */
     size_t shape[PARAMETER_MAX_DIMS];
     int dims;
-    size_t count;                     /* elements */
-    size_t offset;                    /* bytes from the start of the flat buffer */
-    float initial_bound;              /* initialised uniform in [-bound, bound) (PyTorch's Linear: 1/sqrt(fan in)) */
+    size_t count;        /* elements */
+    size_t offset;       /* bytes from the start of the flat buffer */
+    float initial_bound; /* initialised uniform in [-bound, bound) (PyTorch's Linear: 1/sqrt(fan in)) */
 };
 
 struct model_settings {
-    size_t inputs, width, depth, classes;  /* mlp; 0: the model's default or what the data says */
+    size_t inputs, width, depth, classes; /* mlp; 0: the model's default or what the data says */
 };
 
 struct model;
@@ -44,21 +44,22 @@ struct model_type {
     void (*close)(struct replica *replica);
     /* replica->input [batch][inputs] -> replica->logits [batch][classes]. batch may be 0. */
     int (*forward)(struct replica *replica, size_t batch);
-    /* d_logits [batch][classes] -> gradients (added to them if accumulate, else overwritten), calling ready (may be NULL) for
-     * every parameter exactly once, in the order of PyTorch's autograd: last layer first, bias before weight. */
+    /* d_logits [batch][classes] -> gradients (added to them if accumulate, else overwritten), calling ready (may be
+     * NULL) for every parameter exactly once, in the order of PyTorch's autograd: last layer first, bias before
+     * weight. */
     int (*backward)(struct replica *replica, const float *d_logits, size_t batch, bool accumulate,
                     gradient_ready *ready, void *context);
 };
 
 struct model {
     const struct model_type *type;
-    struct model_settings settings;   /* resolved: no zeros */
-    struct parameter *parameters;     /* registration order */
+    struct model_settings settings; /* resolved: no zeros */
+    struct parameter *parameters;   /* registration order */
     int parameter_count;
-    size_t parameter_elements;        /* sum of counts: what is printed as "params" */
-    size_t flat_bytes;                /* with alignment padding (the padding is always 0) */
-    size_t input_bytes;               /* of one sample */
-    size_t output_count;              /* logits of one sample */
+    size_t parameter_elements; /* sum of counts: what is printed as "params" */
+    size_t flat_bytes;         /* with alignment padding (the padding is always 0) */
+    size_t input_bytes;        /* of one sample */
+    size_t output_count;       /* logits of one sample */
 };
 
 /* Unknown name or a size out of range: EXIT_USAGE, naming what is allowed. */
@@ -71,16 +72,16 @@ struct replica {
     const struct model *model;
     int device;
     size_t batch_max;
-    cudaStream_t compute;             /* all of forward, backward, loss and update */
-    cudaStream_t copy;                /* host-to-device copies of input and labels */
-    cublasHandle_t blas;              /* on compute */
-    float *parameters;                /* flat, device */
-    float *gradients;                 /* flat, device; NULL if not wanted */
-    float *input;                     /* [batch_max][inputs], device */
-    int32_t *labels;                  /* [batch_max], device */
-    float *logits;                    /* [batch_max][classes], device, set by type->open */
-    float *d_logits;                  /* the same size; type->open allocates it */
-    void *state;                      /* the model's own: activations */
+    cudaStream_t compute; /* all of forward, backward, loss and update */
+    cudaStream_t copy;    /* host-to-device copies of input and labels */
+    cublasHandle_t blas;  /* on compute */
+    float *parameters;    /* flat, device */
+    float *gradients;     /* flat, device; NULL if not wanted */
+    float *input;         /* [batch_max][inputs], device */
+    int32_t *labels;      /* [batch_max], device */
+    float *logits;        /* [batch_max][classes], device, set by type->open */
+    float *d_logits;      /* the same size; type->open allocates it */
+    void *state;          /* the model's own: activations */
 };
 
 int replica_open(struct replica *replica, const struct model *model, int device, size_t batch_max, bool with_gradients);

@@ -7,6 +7,6 @@
 
 #include "nn/model.h"
 
-extern const struct model_type model_mlp;   /* mlp.c */
+extern const struct model_type model_mlp; /* mlp.c */
 
 #endif

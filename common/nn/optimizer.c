@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * torch.optim's SGD and AdamW. One launch over the whole flat buffer: the padding between tensors is 0 in parameters and
- * gradients, and both formulas keep 0 at 0.
+ * torch.optim's SGD and AdamW. One launch over the whole flat buffer: the padding between tensors is 0 in parameters
+ * and gradients, and both formulas keep 0 at 0.
  */
 #include "nn/optimizer.h"
 
@@ -25,7 +25,8 @@ static int open_all(struct optimizer *optimizer, int device)
     return status;
 }
 
-int optimizer_open(struct optimizer *optimizer, const struct optimizer_settings *settings, int device, size_t flat_bytes)
+int optimizer_open(struct optimizer *optimizer, const struct optimizer_settings *settings, int device,
+                   size_t flat_bytes)
 {
     *optimizer = (struct optimizer){.settings = *settings, .flat_bytes = flat_bytes};
     int status = open_all(optimizer, device);
@@ -59,11 +60,11 @@ int optimizer_step(struct optimizer *optimizer, float *parameters, const float *
     int update = optimizer->updates + 1;
 
     if (s->kind == OPTIMIZER_SGD)
-        GPU_TRY(kernel_sgd(parameters, gradients, optimizer->first, count, s->lr, s->momentum, s->weight_decay, update == 1,
-                           stream));
+        GPU_TRY(kernel_sgd(parameters, gradients, optimizer->first, count, s->lr, s->momentum, s->weight_decay,
+                           update == 1, stream));
     else
-        GPU_TRY(kernel_adamw(parameters, gradients, optimizer->first, optimizer->second, count, s->lr, s->beta1, s->beta2,
-                             s->epsilon, s->weight_decay, update, stream));
+        GPU_TRY(kernel_adamw(parameters, gradients, optimizer->first, optimizer->second, count, s->lr, s->beta1,
+                             s->beta2, s->epsilon, s->weight_decay, update, stream));
     optimizer->updates = update;
     return EXIT_OK;
 }

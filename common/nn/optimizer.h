@@ -19,13 +19,14 @@ struct optimizer_settings {
 struct optimizer {
     struct optimizer_settings settings;
     size_t flat_bytes;
-    float *first, *second;   /* momentum or m; v: device, flat_bytes each, MEMORY_OPTIMIZER; NULL if not needed */
-    int updates;             /* updates done: t */
+    float *first, *second; /* momentum or m; v: device, flat_bytes each, MEMORY_OPTIMIZER; NULL if not needed */
+    int updates;           /* updates done: t */
 };
 
-int optimizer_open(struct optimizer *optimizer, const struct optimizer_settings *settings, int device, size_t flat_bytes);
+int optimizer_open(struct optimizer *optimizer, const struct optimizer_settings *settings, int device,
+                   size_t flat_bytes);
 void optimizer_close(struct optimizer *optimizer);
-int optimizer_reset(struct optimizer *optimizer, cudaStream_t stream);  /* state as after open; synchronous */
+int optimizer_reset(struct optimizer *optimizer, cudaStream_t stream); /* state as after open; synchronous */
 int optimizer_step(struct optimizer *optimizer, float *parameters, const float *gradients, cudaStream_t stream);
 
 #endif

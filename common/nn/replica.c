@@ -12,7 +12,7 @@
 #include "sys/log.h"
 #include "sys/random.h"
 
-#define STAGING_BYTES ((size_t)4 << 20)   /* pinned at a time by replica_read and replica_write */
+#define STAGING_BYTES ((size_t)4 << 20) /* pinned at a time by replica_read and replica_write */
 
 static int allocate(struct replica *replica, bool with_gradients)
 {
@@ -75,7 +75,7 @@ void replica_close(struct replica *replica)
     *replica = (struct replica){0};
 }
 
-/* ---- in and out, through pinned memory: the soft GPU refuses pageable copies, a GPU would make them synchronous --------- */
+/* ---- in and out: through pinned memory, since the soft GPU refuses pageable copies ---- */
 
 /* Moves flat_bytes piece by piece through `staging`: to the host if host_out is given, else from host_in. */
 static int move(struct replica *replica, float *flat_device, char *host_out, const char *host_in, char *staging)
@@ -140,7 +140,8 @@ int replica_initialize(struct replica *replica, uint64_t seed)
         const struct parameter *p = &model->parameters[i];
         float *values = (float *)(void *)(flat + p->offset);
         for (size_t j = 0; j < p->count; j++)
-            values[j] = p->initial_bound * (2 * random_uniform(seed, random_stream(RANDOM_INITIAL, (uint32_t)i), j) - 1);
+            values[j] =
+                p->initial_bound * (2 * random_uniform(seed, random_stream(RANDOM_INITIAL, (uint32_t)i), j) - 1);
     }
     int status = replica_write(replica, replica->parameters, flat);
     free(flat);

@@ -15,7 +15,7 @@
 #include "sys/log.h"
 
 #define BUFFERS 3
-#define NAME_BYTES 96   /* the longest prefix and a parameter's name */
+#define NAME_BYTES 96 /* the longest prefix and a parameter's name */
 
 /* One flat buffer on the device and its copy on the host. */
 struct buffer {
@@ -26,9 +26,9 @@ struct buffer {
 
 struct state {
     struct buffer buffers[BUFFERS];
-    int count;                        /* buffers in use */
-    struct tensor_view *views;        /* [count * parameters], buffer by buffer, data in `host` */
-    char (*names)[NAME_BYTES];        /* of the views */
+    int count;                 /* buffers in use */
+    struct tensor_view *views; /* [count * parameters], buffer by buffer, data in `host` */
+    char (*names)[NAME_BYTES]; /* of the views */
     size_t view_count;
 };
 
@@ -52,7 +52,9 @@ static void describe_tensor(struct state *state, const struct buffer *buffer, co
     struct tensor_view *view = &state->views[state->view_count++];
 
     snprintf(name, NAME_BYTES, "%s%s", buffer->prefix, parameter->name);
-    *view = (struct tensor_view){.name = name, .dims = parameter->dims, .count = parameter->count,
+    *view = (struct tensor_view){.name = name,
+                                 .dims = parameter->dims,
+                                 .count = parameter->count,
                                  .data = (float *)(void *)(buffer->host + parameter->offset)};
     for (int d = 0; d < parameter->dims; d++)
         view->shape[d] = parameter->shape[d];
@@ -63,8 +65,8 @@ static int describe(struct state *state, const struct model *model)
 {
     size_t tensors = (size_t)state->count * (size_t)model->parameter_count;
 
-    state->views = calloc(tensors, sizeof *state->views);
-    state->names = calloc(tensors, sizeof *state->names);
+    state->views = calloc(tensors + 1, sizeof *state->views); /* + 1: never of 0 bytes */
+    state->names = calloc(tensors + 1, sizeof *state->names);
     bool complete = state->views && state->names;
     for (int i = 0; i < state->count; i++) {
         state->buffers[i].host = calloc(1, model->flat_bytes);
@@ -89,7 +91,7 @@ static int describe_training(struct state *state, const struct replica *replica,
     return describe(state, replica->model);
 }
 
-/* ---- metadata --------------------------------------------------------------------------------------------------------- */
+/* ---- metadata ---- */
 
 enum { TEXT_FORMAT, TEXT_MODEL, TEXT_OPTIMIZER, TEXT_UPDATES, TEXT_STEP, TEXT_SEED, TEXT_GLOBAL_BATCH, TEXTS };
 
@@ -101,8 +103,8 @@ static void model_text(char *text, size_t size, const struct model *model)
 {
     const struct model_settings *s = &model->settings;
 
-    snprintf(text, size, "%s inputs=%zu width=%zu depth=%zu classes=%zu", model->type->name, s->inputs, s->width, s->depth,
-             s->classes);
+    snprintf(text, size, "%s inputs=%zu width=%zu depth=%zu classes=%zu", model->type->name, s->inputs, s->width,
+             s->depth, s->classes);
 }
 
 static const char *optimizer_text(const struct optimizer *optimizer)
@@ -129,11 +131,12 @@ static int expect_number(const char *path, const struct tensor_file *file, int k
     *number = found && *found >= '0' && *found <= '9' ? strtoull(found, &end, 10) : 0;
     if (end && *end == '\0' && errno == 0 && *number <= most)
         return EXIT_OK;
-    log_error("%s: %s '%s' found, expected a number of at most %" PRIu64, path, text_keys[key], found ? found : "(none)", most);
+    log_error("%s: %s '%s' found, expected a number of at most %" PRIu64, path, text_keys[key],
+              found ? found : "(none)", most);
     return EXIT_BAD_FILE;
 }
 
-/* ---- saving ----------------------------------------------------------------------------------------------------------- */
+/* ---- saving ---- */
 
 static int read_buffers(struct state *state, struct replica *replica)
 {
@@ -142,8 +145,8 @@ static int read_buffers(struct state *state, struct replica *replica)
     return EXIT_OK;
 }
 
-static int write_file(const char *path, const struct state *state, const struct model *model, const struct optimizer *optimizer,
-                      const struct checkpoint *checkpoint)
+static int write_file(const char *path, const struct state *state, const struct model *model,
+                      const struct optimizer *optimizer, const struct checkpoint *checkpoint)
 {
     char texts[TEXTS][160];
     struct tensor_text metadata[TEXTS];
@@ -188,7 +191,7 @@ int checkpoint_save_gradients(const char *path, struct replica *replica)
     return status;
 }
 
-/* ---- loading ---------------------------------------------------------------------------------------------------------- */
+/* ---- loading ---- */
 
 /* "[17,13]" */
 static const char *shape_text(char *text, size_t size, const struct tensor_view *view)
@@ -231,8 +234,9 @@ static int take_tensors(const char *path, const struct tensor_file *file, struct
 }
 
 /* Reads and checks the whole file; changes nothing but *state's host buffers and the two results. */
-static int take_file(const char *path, const struct tensor_file *file, struct state *state, const struct replica *replica,
-                     const struct optimizer *optimizer, struct checkpoint *checkpoint, uint64_t *updates)
+static int take_file(const char *path, const struct tensor_file *file, struct state *state,
+                     const struct replica *replica, const struct optimizer *optimizer, struct checkpoint *checkpoint,
+                     uint64_t *updates)
 {
     char model[160];
 
@@ -254,7 +258,8 @@ static int write_buffers(struct state *state, struct replica *replica)
     return EXIT_OK;
 }
 
-int checkpoint_load(const char *path, struct replica *replica, struct optimizer *optimizer, struct checkpoint *checkpoint)
+int checkpoint_load(const char *path, struct replica *replica, struct optimizer *optimizer,
+                    struct checkpoint *checkpoint)
 {
     struct state state = {0};
     struct tensor_file file = {0};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Checkpoints: the parameters, the optimizer's state and where the training stood, in one safetensors file
- * (data/tensors.h). Tensors are named as the parameters; the optimizer's are "optimizer.first/NAME" (momentum, or AdamW's
- * m) and "optimizer.second/NAME" (AdamW's v). All functions are synchronous; one process saves, any number loads.
+ * (data/tensors.h). Tensors are named as the parameters; the optimizer's are "optimizer.first/NAME" (momentum, or
+ * AdamW's m) and "optimizer.second/NAME" (AdamW's v). All functions are synchronous; one process saves, any number
+ * loads.
  */
 #ifndef RUN_CHECKPOINT_H
 #define RUN_CHECKPOINT_H
@@ -14,7 +15,7 @@
 
 /* What else a resumed run needs: the sampler follows from these three, so its next batch is the one that comes next. */
 struct checkpoint {
-    uint64_t step;           /* steps done: the next one's number */
+    uint64_t step; /* steps done: the next one's number */
     uint64_t seed;
     uint64_t global_batch;
 };
@@ -24,9 +25,10 @@ int checkpoint_save(const char *path, struct replica *replica, const struct opti
                     const struct checkpoint *checkpoint);
 
 /* Fills replica, optimizer (state and updates) and *checkpoint. The file must hold this very model (settings, names,
- * shapes) and this kind of optimizer, and nothing else: EXIT_BAD_FILE with found and expected. Everything is checked before
- * anything is changed. Without cJSON: EXIT_RESOURCE. */
-int checkpoint_load(const char *path, struct replica *replica, struct optimizer *optimizer, struct checkpoint *checkpoint);
+ * shapes) and this kind of optimizer, and nothing else: EXIT_BAD_FILE with found and expected. Everything is checked
+ * before anything is changed. Without cJSON: EXIT_RESOURCE. */
+int checkpoint_load(const char *path, struct replica *replica, struct optimizer *optimizer,
+                    struct checkpoint *checkpoint);
 
 /* Saves the replica's gradients under their parameters' names, to compare two runs. */
 int checkpoint_save_gradients(const char *path, struct replica *replica);

@@ -26,7 +26,7 @@ const char *test_path(const char *name)
     char *path = paths[next++ % 4];
 
     if (!*folder) {
-        snprintf(folder, sizeof folder, "/tmp/dpbench-test-XXXXXX");
+        snprintf(folder, sizeof folder, "/tmp/dpbench-nn-XXXXXX");
         assert_non_null(mkdtemp(folder));
     }
     snprintf(path, sizeof paths[0], "%s/%s", folder, name);
@@ -68,7 +68,7 @@ void *get_file(const char *path, size_t *bytes)
     return data;
 }
 
-/* ---- allocations, counted at the link ----------------------------------------------------------------------------------- */
+/* ---- allocations, counted at the link ---- */
 
 static size_t allocated;
 

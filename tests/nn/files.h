@@ -17,8 +17,8 @@ void put_file(const char *path, const void *data, size_t bytes);
 /* Reads a file into new memory (free). */
 void *get_file(const char *path, size_t *bytes);
 
-/* Bytes asked of malloc, calloc and realloc since the last reset, freed or not. The program is linked with --wrap for these
- * three, so this project's own calls are counted; cJSON's are through its hooks, which the first reset sets. */
+/* Bytes asked of malloc, calloc and realloc since the last reset, freed or not. The program is linked with --wrap for
+ * these three, so this project's own calls are counted; cJSON's are through its hooks, which the first reset sets. */
 size_t allocated_bytes(void);
 void reset_allocated_bytes(void);
 

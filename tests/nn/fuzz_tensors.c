@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * libFuzzer target: any bytes as a file of tensors. The checksum is put right first, or the fuzzer would never get past it.
- * Built with -Dfuzz=true and clang:
+ * libFuzzer target: any bytes as a file of tensors. The checksum is put right first, or the fuzzer would never get past
+ * it. Built with -Dfuzz=true and clang:
  *
  *     tests/nn/fuzz_tensors -max_total_time=60 -max_len=4096 -close_fd_mask=2
  */
@@ -22,7 +22,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-/* Length (of `blocks` x 64 bytes with its own 8), prefix and checksum as a writer would have put them round these bytes. */
+/* Length (of `blocks` x 64 bytes with its own 8), prefix and checksum as a writer would have put them round these
+ * bytes. */
 static size_t seal(uint8_t *file, unsigned blocks, const uint8_t *data, size_t bytes)
 {
     size_t header = blocks * (size_t)64 - 8, at = 8 + sizeof PREFIX - 1;
@@ -54,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         abort();
     snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
     if (tensors_read(path, &tensors) == 0) {
-        for (size_t i = 0; i < tensors.count; i++)   /* reads all that was promised */
+        for (size_t i = 0; i < tensors.count; i++) /* reads all that was promised */
             (void)checksum(CHECKSUM_SEED, tensors.views[i].data, tensors.views[i].count * sizeof(float));
         tensors_close(&tensors);
     }

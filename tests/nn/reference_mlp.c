@@ -6,7 +6,7 @@
 
 static double sample_loss(const struct model *model, double *const *parameters, const float *input, int32_t label)
 {
-    double x[REFERENCE_WIDEST], y[REFERENCE_WIDEST], sum = 0;
+    double x[REFERENCE_WIDEST] = {0}, y[REFERENCE_WIDEST] = {0}, sum = 0;
 
     for (size_t i = 0; i < model->settings.inputs; i++)
         x[i] = input[i];

@@ -20,7 +20,7 @@
 
 #define MIB ((size_t)1 << 20)
 
-/* ---- digits ------------------------------------------------------------------------------------------------------------ */
+/* ---- digits ---- */
 
 /* The totals were taken from scikit-learn's digits.csv.gz. */
 static void test_digits_are_whole(void **state)
@@ -34,7 +34,7 @@ static void test_digits_are_whole(void **state)
     int counts[10] = {0};
     double sum = 0, paired = 0;
 
-    assert_int_equal(chdir("/"), 0);   /* no file is needed */
+    assert_int_equal(chdir("/"), 0); /* no file is needed */
     assert_int_equal(dataset_open(&digits, "digits", 0, 0, 0), EXIT_OK);
     assert_int_equal(digits.inputs, 64);
     assert_int_equal(digits.classes, 10);
@@ -49,7 +49,7 @@ static void test_digits_are_whole(void **state)
     }
     for (size_t i = 0; i < 1797; i++) {
         counts[labels[i]]++;
-        for (size_t j = 0; j < 64; j++)   /* labels stay with their images, pixels in their places */
+        for (size_t j = 0; j < 64; j++) /* labels stay with their images, pixels in their places */
             paired += (double)labels[i] * (double)(j + 1) * values[i * 64 + j] * 16;
     }
     assert_true(sum == 561718);
@@ -73,7 +73,7 @@ static void test_digits_are_mixed(void **state)
     dataset_close(&digits);
 }
 
-/* ---- synthetic ----------------------------------------------------------------------------------------------------------- */
+/* ---- synthetic ---- */
 
 static void test_synthetic_follows_from_index(void **state)
 {
@@ -96,7 +96,7 @@ static void test_synthetic_follows_from_index(void **state)
     assert_int_equal(dataset_open(&synthetic, "synthetic", 7, 0, 42), EXIT_USAGE);
 }
 
-/* ---- MNIST's files ------------------------------------------------------------------------------------------------------- */
+/* ---- MNIST's files ---- */
 
 enum { TRAIN_IMAGES, TRAIN_LABELS, TEST_IMAGES, TEST_LABELS, FILES };
 
@@ -239,13 +239,24 @@ static void test_flipped_header_bits(void **state)
     }
 }
 
-/* 2^31 x 2^31 x 4 is 2^64, a product in 64 bits would be 0; the last is 7 x 2^64 + 80, and the file has 80 bytes of values. */
+/* 2^31 x 2^31 x 4 is 2^64, a product in 64 bits would be 0; the last is 7 x 2^64 + 80, and the file has 80 bytes of
+ * values. */
 static void test_sizes_that_wrap(void **state)
 {
     (void)state;
     static const uint32_t sizes[][3] = {
-        {0, 4, 5}, {6, 0, 5}, {6, 4, 0}, {1, 4, 5}, {0x80000000, 4, 5}, {UINT32_MAX, UINT32_MAX, UINT32_MAX},
-        {0x80000000, 0x80000000, 4}, {4, 0x80000000, 0x80000000}, {6, UINT32_MAX, 5}, {0, 0, 0}, {5, 4, 6}, {6, 5, 5},
+        {0, 4, 5},
+        {6, 0, 5},
+        {6, 4, 0},
+        {1, 4, 5},
+        {0x80000000, 4, 5},
+        {UINT32_MAX, UINT32_MAX, UINT32_MAX},
+        {0x80000000, 0x80000000, 4},
+        {4, 0x80000000, 0x80000000},
+        {6, UINT32_MAX, 5},
+        {0, 0, 0},
+        {5, 4, 6},
+        {6, 5, 5},
         {88971287, 1152516, 1259276},
     };
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -253,7 +264,7 @@ static void test_sizes_that_wrap(void **state)
         memcpy(bytes, content[TEST_IMAGES], length[TEST_IMAGES]);
         for (int d = 0; d < 3; d++)
             put_size(bytes + 4 + 4 * d, sizes[i][d]);
-        struct idx idx;   /* refused by the parser itself, or later because the counts disagree */
+        struct idx idx; /* refused by the parser itself, or later because the counts disagree */
         bool whole = (uint64_t)sizes[i][0] * sizes[i][1] * sizes[i][2] == TEST * ROWS * COLUMNS && sizes[i][0] < 100;
         assert_int_equal(idx_parse(&idx, "sizes", bytes, length[TEST_IMAGES], 3), whole ? EXIT_OK : EXIT_BAD_FILE);
         expect_content_refused(TEST_IMAGES, bytes, length[TEST_IMAGES]);
@@ -293,7 +304,7 @@ static void test_counts_that_disagree(void **state)
     expect_content_refused(TEST_LABELS, bytes, length[TEST_LABELS] - 1);
 
     memcpy(bytes, content[TEST_IMAGES], length[TEST_IMAGES]);
-    put_size(bytes + 8, COLUMNS);   /* 5 x 4 for 4 x 5 */
+    put_size(bytes + 8, COLUMNS); /* 5 x 4 for 4 x 5 */
     put_size(bytes + 12, ROWS);
     expect_content_refused(TEST_IMAGES, bytes, length[TEST_IMAGES]);
 }

@@ -24,7 +24,7 @@
 #define CLASSES 5
 #define BATCH 7
 #define STEPS 10
-#define TOLERANCE 1e-5   /* max|a-b| / max|b| per tensor */
+#define TOLERANCE 1e-5 /* max|a-b| / max|b| per tensor */
 
 static struct golden golden;
 static struct trial trial;
@@ -93,7 +93,8 @@ static void forward_backward(void)
 {
     struct replica *r = &trial.replica;
     assert_int_equal(trial.model.type->forward(r, BATCH), 0);
-    assert_int_equal(loss_enqueue(&loss, r->d_logits, r->logits, r->labels, BATCH, CLASSES, 1.0f / BATCH, r->compute), 0);
+    assert_int_equal(loss_enqueue(&loss, r->d_logits, r->logits, r->labels, BATCH, CLASSES, 1.0f / BATCH, r->compute),
+                     0);
     assert_int_equal(trial.model.type->backward(r, r->d_logits, BATCH, false, NULL, NULL), 0);
 }
 
@@ -113,12 +114,13 @@ static void expect_training(const struct optimizer_settings *settings, const cha
 {
     struct optimizer optimizer;
     assert_int_equal(optimizer_open(&optimizer, settings, 0, trial.model.flat_bytes), 0);
-    for (int round = 0; round < 2; round++) {   /* a reset optimizer is a new one */
+    for (int round = 0; round < 2; round++) { /* a reset optimizer is a new one */
         fill(NULL);
         for (int step = 0; step < STEPS; step++) {
             forward_backward();
-            assert_int_equal(optimizer_step(&optimizer, trial.replica.parameters, trial.replica.gradients,
-                                            trial.replica.compute), 0);
+            assert_int_equal(
+                optimizer_step(&optimizer, trial.replica.parameters, trial.replica.gradients, trial.replica.compute),
+                0);
         }
         assert_int_equal(optimizer.updates, STEPS);
         expect_parameters(trial.replica.parameters, prefix);
@@ -137,8 +139,8 @@ static void test_sgd(void **state)
 static void test_adamw(void **state)
 {
     (void)state;
-    struct optimizer_settings settings = {.kind = OPTIMIZER_ADAMW, .lr = 0.01f, .weight_decay = 0.01f, .beta1 = 0.9f,
-                                          .beta2 = 0.999f, .epsilon = 1e-8f};
+    struct optimizer_settings settings = {
+        .kind = OPTIMIZER_ADAMW, .lr = 0.01f, .weight_decay = 0.01f, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f};
     expect_training(&settings, "adamw/");
 }
 

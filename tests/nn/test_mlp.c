@@ -25,7 +25,7 @@
 
 static const struct model_settings small = {.inputs = 11, .width = 19, .depth = 3, .classes = 7};
 
-/* ---- description --------------------------------------------------------------------------------------------------------- */
+/* ---- description ---- */
 
 static void test_defaults_and_names(void **state)
 {
@@ -33,7 +33,7 @@ static void test_defaults_and_names(void **state)
     struct model model;
     assert_int_equal(model_open(&model, "mlp", &(struct model_settings){0}), EXIT_OK);
     assert_int_equal(model.parameter_count, 10);
-    assert_int_equal(model.parameter_elements, 3962890);   /* as PyTorch counts them */
+    assert_int_equal(model.parameter_elements, 3962890); /* as PyTorch counts them */
     assert_string_equal(model.parameters[0].name, "net.0.weight");
     assert_string_equal(model.parameters[1].name, "net.0.bias");
     assert_string_equal(model.parameters[8].name, "net.8.weight");
@@ -70,7 +70,7 @@ static void test_refusals(void **state)
     assert_int_equal(model_open(&model, "mlp", &(struct model_settings){.depth = 1000000}), EXIT_USAGE);
 }
 
-/* ---- replica --------------------------------------------------------------------------------------------------------------- */
+/* ---- replica ---- */
 
 static void test_initial_values(void **state)
 {
@@ -156,7 +156,7 @@ static void test_memory_by_category(void **state)
         assert_int_equal(memory_current(0, (enum memory_category)category), 0);
 }
 
-/* ---- gradients -------------------------------------------------------------------------------------------------------------- */
+/* ---- gradients ---- */
 
 static float input[BATCH * 11];
 static int32_t labels[BATCH];
@@ -180,7 +180,8 @@ static void backward(struct trial *trial, size_t batch, bool accumulate, gradien
     struct loss loss;
     assert_int_equal(loss_open(&loss, 0, batch), 0);
     assert_int_equal(trial->model.type->forward(r, batch), 0);
-    assert_int_equal(loss_enqueue(&loss, r->d_logits, r->logits, r->labels, batch, small.classes, 1.0f / BATCH, r->compute), 0);
+    assert_int_equal(
+        loss_enqueue(&loss, r->d_logits, r->logits, r->labels, batch, small.classes, 1.0f / BATCH, r->compute), 0);
     assert_int_equal(trial->model.type->backward(r, r->d_logits, batch, accumulate, ready, context), 0);
     assert_int_equal(cudaStreamSynchronize(r->compute), cudaSuccess);
     loss_close(&loss);
@@ -225,7 +226,8 @@ static void test_gradients_against_differences(void **state)
         difference_gradient(&trial.model, parameters, i, expected);
         double difference = tensor_difference(flat_parameter(&trial.model, gradients, i), expected, count);
         if (!(difference <= 1e-5))
-            fail_msg("gradient of %s differs by %g from finite differences", trial.model.parameters[i].name, difference);
+            fail_msg("gradient of %s differs by %g from finite differences", trial.model.parameters[i].name,
+                     difference);
         free(expected);
     }
     for (int i = 0; i < 8; i++)
@@ -269,8 +271,9 @@ static void test_ready_can_end_the_pass(void **state)
     struct ready_log ready = {.stop_at = 3};
     open_filled(&trial);
     assert_int_equal(trial.model.type->forward(&trial.replica, BATCH), 0);
-    assert_int_equal(trial.model.type->backward(&trial.replica, trial.replica.d_logits, BATCH, false, log_ready, &ready),
-                     EXIT_CHECK_FAILED);
+    assert_int_equal(
+        trial.model.type->backward(&trial.replica, trial.replica.d_logits, BATCH, false, log_ready, &ready),
+        EXIT_CHECK_FAILED);
     assert_int_equal(ready.count, 3);
     assert_int_equal(cudaStreamSynchronize(trial.replica.compute), cudaSuccess);
     trial_close(&trial);
@@ -279,7 +282,7 @@ static void test_ready_can_end_the_pass(void **state)
 /* When a gradient is told ready, the work that writes it is enqueued: a copy enqueued now reads the final value. */
 struct snapshot {
     struct trial *trial;
-    char *pinned;   /* flat */
+    char *pinned; /* flat */
 };
 
 static int copy_ready(void *context, int index)
@@ -327,10 +330,10 @@ static void test_accumulation(void **state)
     backward(&trial, BATCH, false, NULL, NULL);
     char *one = flat_read(&trial.replica, trial.replica.gradients);
     backward(&trial, BATCH, true, NULL, NULL);
-    backward(&trial, 0, true, NULL, NULL);   /* adds nothing */
+    backward(&trial, 0, true, NULL, NULL); /* adds nothing */
     backward(&trial, BATCH, true, NULL, NULL);
     char *three = flat_read(&trial.replica, trial.replica.gradients);
-    backward(&trial, BATCH, false, NULL, NULL);   /* overwrites */
+    backward(&trial, BATCH, false, NULL, NULL); /* overwrites */
     char *again = flat_read(&trial.replica, trial.replica.gradients);
     assert_memory_equal(again, one, trial.model.flat_bytes);
     expect_multiple(&trial, three, one, 3);

@@ -74,7 +74,7 @@ static void test_header_is_strict_json(void **state)
     free(data);
 }
 
-/* ---- damage: whatever happened to the bytes, nothing is loaded ----------------------------------------------------------- */
+/* ---- damage: whatever happened to the bytes, nothing is loaded ---- */
 
 static void expect_refused(const char *path, const void *data, size_t bytes)
 {
@@ -127,8 +127,8 @@ static void test_surplus_byte(void **state)
 static void test_header_lengths(void **state)
 {
     (void)state;
-    static const uint64_t lengths[] = {0, 1, 56, 120, 1u << 17, UINT64_C(1) << 31, UINT64_C(1) << 32, UINT64_C(1) << 63,
-                                       UINT64_MAX, UINT64_MAX - 7};
+    static const uint64_t lengths[] = {
+        0, 1, 56, 120, 1u << 17, UINT64_C(1) << 31, UINT64_C(1) << 32, UINT64_C(1) << 63, UINT64_MAX, UINT64_MAX - 7};
     size_t bytes;
     char *data = get_file(write_example(), &bytes);
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
@@ -139,7 +139,7 @@ static void test_header_lengths(void **state)
     free(data);
 }
 
-/* ---- crafted files: the checksum is right, so each check stands for itself ---------------------------------------------- */
+/* ---- crafted files: the checksum is right, so each check stands for itself ---- */
 
 /* A file with this header (behind the checksum) and `data_bytes` zeros of data; returns its bytes. */
 static size_t craft(char *file, const char *rest, size_t data_bytes)
@@ -151,7 +151,7 @@ static size_t craft(char *file, const char *rest, size_t data_bytes)
         file[b] = (char)((uint64_t)length >> (8 * b));
     size_t bytes = 8 + (size_t)length + data_bytes;
     memset(file + 8 + length, 0, data_bytes);
-    uint64_t sum = checksum(CHECKSUM_SEED, file, 37);   /* the digits stand at byte 37 */
+    uint64_t sum = checksum(CHECKSUM_SEED, file, 37); /* the digits stand at byte 37 */
     sum = checksum(sum, file + 37, 16);
     sum = checksum(sum, file + 53, bytes - 53);
     char digits[17];
@@ -166,31 +166,31 @@ static void test_crafted_headers(void **state)
 {
     (void)state;
     static const char *const bad[] = {
-        "}",                                                                          /* not closed */
-        "}," A("F32", "[4]", "[0,16]") "}x",                                          /* more behind the end */
-        "}," A("F16", "[4]", "[0,16]") "}",                                           /* another type */
-        "},\"a\":{\"shape\":[4],\"data_offsets\":[0,16]}}",                           /* no type */
-        "},\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,16]}}",                       /* no shape */
-        "},\"a\":{\"dtype\":\"F32\",\"shape\":[4]}}",                                 /* no offsets */
-        "}," A("F32", "[4]", "[0]") "}",                                              /* one offset */
-        "}," A("F32", "[4]", "[0,20]") "}",                                           /* shape and offsets disagree */
-        "}," A("F32", "[4]", "[4,20]") "}",                                           /* a gap */
+        "}",                                                    /* not closed */
+        "}," A("F32", "[4]", "[0,16]") "}x",                    /* more behind the end */
+        "}," A("F16", "[4]", "[0,16]") "}",                     /* another type */
+        "},\"a\":{\"shape\":[4],\"data_offsets\":[0,16]}}",     /* no type */
+        "},\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,16]}}", /* no shape */
+        "},\"a\":{\"dtype\":\"F32\",\"shape\":[4]}}",           /* no offsets */
+        "}," A("F32", "[4]", "[0]") "}",                        /* one offset */
+        "}," A("F32", "[4]", "[0,20]") "}",                     /* shape and offsets disagree */
+        "}," A("F32", "[4]", "[4,20]") "}",                     /* a gap */
         "}," A("F32", "[4]", "[4,16]") "}",
         "}," A("F32", "[-4]", "[0,-16]") "}",
         "}," A("F32", "[4.5]", "[0,16]") "}",
         "}," A("F32", "[1e300]", "[0,16]") "}",
         "}," A("F32", "[\"4\"]", "[0,16]") "}",
-        "}," A("F32", "[1,1,1,1,4]", "[0,16]") "}",                                   /* five dimensions */
-        "}," A("F32", "[4294967296,4294967296]", "[0,0]") "}",                        /* 2^64 elements */
-        "}," A("F32", "[8589672452,2147549185]", "[0,16]") "}",                       /* 2^64 + 4 */
-        "}," A("F32", "[4611686018427387908]", "[0,16]") "}",                         /* 2^64 + 16 bytes */
-        "}," A("F32", "[3]", "[0,12]") "}",                                           /* data left over */
-        "}," A("F32", "[5]", "[0,20]") "}",                                           /* more than there is */
-        "}," A("F32", "[4]", "[0,16]") "," A("F32", "[1]", "[0,4]") "}",              /* two over the same bytes */
+        "}," A("F32", "[1,1,1,1,4]", "[0,16]") "}",                      /* five dimensions */
+        "}," A("F32", "[4294967296,4294967296]", "[0,0]") "}",           /* 2^64 elements */
+        "}," A("F32", "[8589672452,2147549185]", "[0,16]") "}",          /* 2^64 + 4 */
+        "}," A("F32", "[4611686018427387908]", "[0,16]") "}",            /* 2^64 + 16 bytes */
+        "}," A("F32", "[3]", "[0,12]") "}",                              /* data left over */
+        "}," A("F32", "[5]", "[0,20]") "}",                              /* more than there is */
+        "}," A("F32", "[4]", "[0,16]") "," A("F32", "[1]", "[0,4]") "}", /* two over the same bytes */
         "},\"a\":[]}",
         "},\"a\":7}",
         "},\"a\":null}",
-        ",\"step\":7}," A("F32", "[4]", "[0,16]") "}",                                /* metadata that is no text */
+        ",\"step\":7}," A("F32", "[4]", "[0,16]") "}", /* metadata that is no text */
         ",\"step\":{}}," A("F32", "[4]", "[0,16]") "}",
     };
     char file[1024];
@@ -199,7 +199,7 @@ static void test_crafted_headers(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         expect_refused(test_path("crafted"), file, craft(file, bad[i], 16));
 
-    const char *path = test_path("crafted");   /* and the craftsman knows how to make a good one */
+    const char *path = test_path("crafted"); /* and the craftsman knows how to make a good one */
     put_file(path, file, craft(file, "}," A("F32", "[4]", "[0,16]") "}", 16));
     assert_int_equal(tensors_read(path, &tensors), EXIT_OK);
     tensors_close(&tensors);
@@ -256,7 +256,8 @@ static void test_unwritable(void **state)
 static void test_difference(void **state)
 {
     (void)state;
-    static const float a[3] = {1, 2, 4}, b[3] = {1, 2, 5}, zeros[3] = {0}, nans[3] = {1, NAN, 4}, infinite[3] = {1, INFINITY, 4};
+    static const float a[3] = {1, 2, 4}, b[3] = {1, 2, 5}, zeros[3] = {0}, nans[3] = {1, NAN, 4},
+                       infinite[3] = {1, INFINITY, 4};
     assert_true(tensor_difference(a, a, 3) == 0);
     assert_true(tensor_difference(zeros, zeros, 3) == 0);
     assert_true(fabs(tensor_difference(a, b, 3) - 0.2) < 1e-12);
