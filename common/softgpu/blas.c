@@ -3,8 +3,8 @@
  * cuBLAS's names on the soft GPU: handles, checks, and the launch of a product.
  *
  * A product is cut into tiles of C that depend on its shape alone; the device's cores share them, each computing whole tiles
- * by itself. So its bits do not depend on the cores, no second pool of threads is needed, and a tile's operands fit the
- * level 2 cache (128 x 1024 x 1024 on one core: 160 GFLOP/s in tiles of 256, 140 whole).
+ * by itself. So its bits do not depend on the cores (those of oneDNN change with the size of a tile), and no second pool of
+ * threads is needed.
  */
 #include "config.h"
 
@@ -21,7 +21,8 @@ static const struct blas_engine *const engine = &blas_dnnl;
 static const struct blas_engine *const engine = &blas_plain;
 #endif
 
-#define TILE_M 256
+/* Smaller tiles keep more cores busy, larger ones waste less on packing: 256 is some 5 % slower on one core. */
+#define TILE_M 512
 #define TILE_N 512
 
 struct softBlas {
