@@ -112,21 +112,30 @@ static int key_length(const char *text)
     return (int)strcspn(text, "=;");
 }
 
+static bool same_option(const char *a, const char *b)
+{
+    return option_length(a) == option_length(b) && memcmp(a, b, (size_t)option_length(a)) == 0;
+}
+
+static bool same_key(const char *a, const char *b)
+{
+    int length = key_length(a);
+    return length == key_length(b) && a[length] == '=' && b[length] == '=' && memcmp(a, b, (size_t)length) == 0;
+}
+
 bool options_differ(char *text, size_t size, const char *on_rank_0, const char *theirs, int rank)
 {
     if (strcmp(on_rank_0, theirs) == 0)
         return false;
     const char *a = on_rank_0, *b = theirs;
-    int length = option_length(a);
-    while (length == option_length(b) && memcmp(a, b, (size_t)length) == 0 && a[length] && b[length]) {
-        a += length + 1;
-        b += length + 1;
-        length = option_length(a);
+    while (same_option(a, b) && a[option_length(a)] && b[option_length(b)]) {
+        a += option_length(a) + 1;
+        b += option_length(b) + 1;
     }
     int key = key_length(a);
-    if (a[key] == '=' && b[key_length(b)] == '=' && key == key_length(b) && memcmp(a, b, (size_t)key) == 0)
-        snprintf(text, size, "option %.*s is %.*s on rank 0 and %.*s on rank %d", key, a, length - key - 1, a + key + 1,
-                 option_length(b) - key - 1, b + key + 1, rank);
+    if (same_key(a, b) && !same_option(a, b))
+        snprintf(text, size, "option %.*s is %.*s on rank 0 and %.*s on rank %d", key, a, option_length(a) - key - 1,
+                 a + key + 1, option_length(b) - key - 1, b + key + 1, rank);
     else
         snprintf(text, size, "options are \"%s\" on rank 0 and \"%s\" on rank %d", a, b, rank);
     return true;

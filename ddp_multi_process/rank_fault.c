@@ -35,6 +35,8 @@ static void spin(int unused)
 static void go_deaf(int signal_number)
 {
     signal(signal_number, SIG_IGN);
+    for (;;)
+        pause();
 }
 
 static const struct fault {

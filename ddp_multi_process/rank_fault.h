@@ -5,7 +5,7 @@
  *     kill:2:step5           rank 2 at the beginning of step 5 (from 0 over the whole run)
  *     exit3-at-open:1:step0  rank 1 when it comes to that phase (progress.h)
  *
- * kill, abort, segv, fpe, bus, stop: signals; exit0, exit3; spin: for ever; deaf: ignores TERM from there on.
+ * kill, abort, segv, fpe, bus, stop: signals; exit0, exit3; spin: for ever; deaf: sleeps for ever and ignores TERM.
  * Of its first all-reduce in that step: skip-collective, other-count. With step0 for all steps: slow (50 ms a step).
  * noexec (step0): the launcher finds no program for this rank.
  */
@@ -16,7 +16,7 @@
 
 #include "progress.h"
 
-/* Fails here if it is planted here. Costs a load if nothing is planted. step counts from 1, 0: before the first. */
+/* Fails here if it is planted here. Costs a look into the environment if nothing is planted. step counts from 1, 0: before the first. */
 void rank_fault_point(int rank, enum progress_phase phase, uint64_t step);
 
 #endif

@@ -20,7 +20,8 @@
 #include "sys/log.h"
 #include "wire.h"
 
-#define MAX_VISITORS 256   /* at a time; when one more comes, the one that has been here longest goes */
+#define MAX_VISITORS 256      /* at a time; when one more comes, the one that has been here longest goes */
+#define VISITORS_A_ROUND 32   /* admitted before those who are here are heard again: a rank in a rush gets its word in */
 
 struct visitor {
     int fd;
@@ -176,7 +177,7 @@ static bool listen_to_visitor(struct reception *reception, int index)
 
 static void admit_visitors(struct reception *reception)
 {
-    for (;;) {
+    for (int admitted = 0; admitted < VISITORS_A_ROUND; admitted++) {
         int fd = accept4(reception->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0) {
             /* Out of descriptors: the one that has been here longest makes room, so that a rank can still come. */

@@ -66,8 +66,8 @@ int rendezvous_listen(const char *host, int port, int *listen_fd, int *bound)
     return good ? EXIT_OK : EXIT_RESOURCE;
 }
 
-/* One attempt; -1: nobody listens (yet). */
-static int try_connect(const struct addrinfo *address)
+/* One attempt; -1: no connection, *refused: because nobody listens (yet, or any more). */
+static int try_connect(const struct addrinfo *address, bool *refused)
 {
     int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
@@ -78,56 +78,54 @@ static int try_connect(const struct addrinfo *address)
         if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0)
             error = errno;
     }
+    *refused = error == ECONNREFUSED;
     if (error == 0 && wire_prepare(fd))
         return fd;
     close(fd);
     return -1;
 }
 
-/* Connects and reads rank 0's greeting, again and again until the deadline. */
-static int connect_and_greet(const struct rendezvous *rendezvous, struct greeting *greeting, int *socket)
+/* Connects until a greeting comes. Once we have been greeted and then lost the connection in a rush of strangers, rank 0
+ * must still be there: if it is not, waiting is in vain. */
+static int connect_and_greet(const struct rendezvous *rendezvous, const struct addrinfo *address, double deadline,
+                             bool was_greeted, struct greeting *greeting, int *socket)
 {
     const struct environment *environment = rendezvous->environment;
-    double deadline = clock_seconds() + rendezvous->limit_s;
-    struct addrinfo *address = resolve(environment->host, environment->port);
-    if (!address)
-        return EXIT_RENDEZVOUS;
-    int status = EXIT_RENDEZVOUS;
-    for (bool waiting = true; waiting;) {
-        int fd = try_connect(address);
-        if (fd >= 0) {
-            double limit = clock_seconds() + HANDSHAKE_LIMIT_S;
-            if (wire_receive(fd, greeting, sizeof(*greeting), limit < deadline ? limit : deadline) == WIRE_OK) {
-                if (greeting_is_ours(greeting)) {
-                    *socket = fd;
-                    status = EXIT_OK;
-                } else {
-                    log_error("what answers at %s port %d is not a rank 0 of this program", environment->host, environment->port);
-                    close(fd);
-                }
-                break;
-            }
-            close(fd);
+    for (;;) {
+        bool refused = false;
+        int fd = try_connect(address, &refused);
+        if (fd < 0 && refused && was_greeted) {
+            log_error("rank 0 left during the rendezvous");
+            return EXIT_RENDEZVOUS;
         }
-        waiting = clock_seconds() < deadline;
-        if (waiting)
-            clock_sleep(RETRY_S);
-        else
+        double limit = clock_seconds() + HANDSHAKE_LIMIT_S;
+        if (fd >= 0 && wire_receive(fd, greeting, sizeof(*greeting), limit < deadline ? limit : deadline) == WIRE_OK) {
+            *socket = fd;
+            if (greeting_is_ours(greeting))
+                return EXIT_OK;
+            log_error("what answers at %s port %d is not a rank 0 of this program", environment->host, environment->port);
+            return EXIT_RENDEZVOUS;
+        }
+        if (fd >= 0)
+            close(fd);
+        if (clock_seconds() >= deadline) {
             log_error("rendezvous incomplete after %g s, missing ranks: 0 (nobody answers at %s port %d)",
                       rendezvous->limit_s, environment->host, environment->port);
+            return EXIT_RENDEZVOUS;
+        }
+        clock_sleep(RETRY_S);
     }
-    freeaddrinfo(address);
-    return status;
 }
 
-/* Rank 0's verdict: welcome (0), or the reason why not. */
-static int read_answer(const struct rendezvous *rendezvous, const struct hello *hello, int socket)
+/* Rank 0's verdict: welcome (0), or the reason why not. *lost: the connection ended before there was one. */
+static int read_answer(const struct rendezvous *rendezvous, const struct hello *hello, double deadline, int socket, bool *lost)
 {
-    /* Rank 0 knows best who is missing: it gets the time to tell. */
-    double deadline = clock_seconds() + rendezvous->limit_s + FAREWELL_S;
     struct answer answer;
     char text[ANSWER_MAX_TEXT_BYTES + 1] = "";
     enum wire_result result = wire_receive(socket, &answer, sizeof(answer), deadline);
+    *lost = result == WIRE_CLOSED;
+    if (*lost)
+        return EXIT_RENDEZVOUS;
     if (result == WIRE_OK) {
         if (!answer_is_sealed(&answer, hello, rendezvous->environment->token)) {
             log_error("rank 0 at %s port %d belongs to another launch: it refused this one's token",
@@ -136,34 +134,51 @@ static int read_answer(const struct rendezvous *rendezvous, const struct hello *
         }
         size_t bytes = answer.text_bytes < ANSWER_MAX_TEXT_BYTES ? answer.text_bytes : ANSWER_MAX_TEXT_BYTES;
         result = wire_receive(socket, text, bytes, deadline);
-        if (result == WIRE_OK && answer.exit_code)
-            log_error("%s", text);
     }
-    if (result == WIRE_CLOSED)
-        log_error("rank 0 left during the rendezvous");
-    if (result == WIRE_TIMEOUT)
+    if (result != WIRE_OK)
         log_error("rank 0 did not finish the rendezvous within %g s", rendezvous->limit_s);
+    else if (answer.exit_code)
+        log_error("%s", text);
     return result == WIRE_OK ? (int)answer.exit_code : EXIT_RENDEZVOUS;
+}
+
+/* Comes to rank 0, again if the connection is lost before the answer. */
+static int join_at(const struct rendezvous *rendezvous, const struct addrinfo *address, int *socket)
+{
+    const struct environment *environment = rendezvous->environment;
+    size_t options_bytes = strlen(rendezvous->options);
+    double deadline = clock_seconds() + rendezvous->limit_s;
+    bool lost = false;
+    for (;;) {
+        struct greeting greeting;
+        struct hello hello;
+        int status = connect_and_greet(rendezvous, address, deadline, lost, &greeting, socket);
+        if (!status)
+            status = hello_fill(&hello, environment->rank, environment->world_size, options_bytes);
+        if (status)
+            return status;
+        hello_seal(&hello, &greeting, environment->token);
+        /* A refusal may already be on its way when sending fails: the answer is read in any case. */
+        if (wire_send(*socket, &hello, sizeof(hello), deadline) == WIRE_OK)
+            (void)wire_send(*socket, rendezvous->options, options_bytes, deadline);
+        /* Rank 0 knows best who is missing: it gets the time to tell. */
+        status = read_answer(rendezvous, &hello, deadline + FAREWELL_S, *socket, &lost);
+        if (!lost)
+            return status;
+        close(*socket);
+        *socket = -1;
+    }
 }
 
 /* The whole way of a rank > 0. */
 static int join(const struct rendezvous *rendezvous, int *socket)
 {
-    const struct environment *environment = rendezvous->environment;
-    struct greeting greeting;
-    struct hello hello;
-    size_t options_bytes = strlen(rendezvous->options);
-    int status = connect_and_greet(rendezvous, &greeting, socket);
-    if (!status)
-        status = hello_fill(&hello, environment->rank, environment->world_size, options_bytes);
-    if (status)
-        return status;
-    hello_seal(&hello, &greeting, environment->token);
-    double deadline = clock_seconds() + HANDSHAKE_LIMIT_S;
-    /* A refusal may already be on its way when sending fails: the answer is read in any case. */
-    if (wire_send(*socket, &hello, sizeof(hello), deadline) == WIRE_OK)
-        (void)wire_send(*socket, rendezvous->options, options_bytes, deadline);
-    return read_answer(rendezvous, &hello, *socket);
+    struct addrinfo *address = resolve(rendezvous->environment->host, rendezvous->environment->port);
+    if (!address)
+        return EXIT_RENDEZVOUS;
+    int status = join_at(rendezvous, address, socket);
+    freeaddrinfo(address);
+    return status;
 }
 
 /* Rank 0: the socket that our launcher bound, or one of its own. */
