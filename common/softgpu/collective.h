@@ -53,7 +53,7 @@ struct control_rank {  /* written by its rank alone */
 enum control_state { CONTROL_RUNNING, CONTROL_STOPPING, CONTROL_STOPPED };
 
 struct control {
-    struct soft_signal meeting;  /* counts meetings held; one more when the communicator is stopped */
+    struct soft_signal meeting;  /* twice the meetings held; the lowest bit: the communicator is stopped */
     uint32_t arrived;            /* ranks at the present meeting */
     uint32_t state;              /* enum control_state */
     int32_t result;              /* once stopped: softNcclResult_t and the sentence */
@@ -125,7 +125,6 @@ void collective_end(softNcclComm_t comm, bool done);
 
 /* Ends the communicator for all ranks at once; the first sentence stays. */
 void control_stop(struct control *control, softNcclResult_t result, const char *why);
-bool control_stopped(const struct control *control);
 /* Result and sentence of a stopped communicator. */
 softNcclResult_t control_reason(const struct control *control, char why[NODE_WHY_BYTES]);
 /* The first meeting, of ranks that have just joined. */

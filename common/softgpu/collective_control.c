@@ -3,7 +3,8 @@
  * How ranks meet: a counter of arrivals and a signal. The last to arrive opens the counter for the next meeting and rings
  * the signal once for all, so that with more ranks than cores each sleeper is woken once a meeting.
  *
- * A stop rings the same signal: whoever waits, or is about to, sees it at once. No rank ever waits for a rank that has left.
+ * A stop rings the same signal: whoever waits, or is about to, sees it at once. The signal grows by 2 a meeting and by 1 at the
+ * stop, so its lowest bit says "stopped" and the others still tell a meeting that was held from one that never will be.
  *
  * Compiled without the thread sanitizer, as all of the soft GPU's inner locks are; a meeting's edge (each rank's work before
  * it happens before each rank's work after it) is stated. There are two addresses for these edges, used in turn: a rank can't
@@ -15,6 +16,9 @@
 #include <string.h>
 
 #include "sys/clock.h"
+
+#define STOPPED 1u
+#define MEETING 2u
 
 /* How long to wait for the sentence of a rank that is just writing it, and may be dead. */
 #define SENTENCE_LIMIT_NS 100000000u
@@ -35,12 +39,7 @@ void control_stop(struct control *control, softNcclResult_t result, const char *
     control->result = result;
     hidden_copy_text(control->why, sizeof control->why, why);
     __atomic_store_n(&control->state, CONTROL_STOPPED, __ATOMIC_RELEASE);
-    soft_signal_add(&control->meeting, 1);
-}
-
-bool control_stopped(const struct control *control)
-{
-    return __atomic_load_n(&control->state, __ATOMIC_ACQUIRE) != CONTROL_RUNNING;
+    soft_signal_add(&control->meeting, STOPPED);
 }
 
 softNcclResult_t control_reason(const struct control *control, char why[NODE_WHY_BYTES])
@@ -149,18 +148,18 @@ static bool meet(softNcclComm_t comm, double limit_s)
     struct control_rank *mine = &control->rank[comm->rank];
     const void *edge = &comm->view->edge[comm->meetings++ & 1];
     const uint32_t held = soft_signal_read(&control->meeting);
-    if (control_stopped(control))
+    if (held & STOPPED)
         return false;
     soft_release(edge);
     __atomic_store_n(&mine->arrivals, mine->arrivals + 1, __ATOMIC_RELAXED);
     if (__atomic_add_fetch(&control->arrived, 1, __ATOMIC_ACQ_REL) == (uint32_t)comm->ranks) {
         __atomic_store_n(&control->arrived, 0, __ATOMIC_RELAXED);
-        soft_signal_add(&control->meeting, 1);
+        soft_signal_add(&control->meeting, MEETING);
     } else {
         const uint64_t spin = comm->crowded ? 0 : soft_spin_ns();
         if (!soft_signal_wait(&control->meeting, held, spin, clock_nanoseconds() + (uint64_t)(limit_s * 1e9)))
             stop_late(comm, limit_s);
-        if (control_stopped(control))
+        if (soft_signal_read(&control->meeting) - held < MEETING)
             return false;
     }
     soft_acquire(edge);
@@ -183,7 +182,7 @@ bool collective_begin(softNcclComm_t comm, const struct collective_call *call)
     struct control_rank *mine = &comm->view->control->rank[comm->rank];
     mine->slot[call->sequence & 1].call = *call;
     __atomic_store_n(&mine->entered, call->sequence + 1, __ATOMIC_RELAXED);
-    return !control_stopped(comm->view->control);
+    return !(soft_signal_read(&comm->view->control->meeting) & STOPPED);
 }
 
 bool collective_meet(softNcclComm_t comm, const struct collective_call *call, bool compare)

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Faults: unequal calls named on all ranks before data is used, abort, the time limit with the late rank's name, ranks killed.
+ */
+#include <dirent.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "stage.h"
+#include "sys/random.h"
+
+/* ---- unequal calls --------------------------------------------------------------------------------------------------------- */
+
+struct difference {
+    const char *sentence;  /* on all ranks; the calls before are equal */
+    size_t count[2];       /* [0]: of the odd rank, [1]: of the others */
+    softNcclDataType_t type[2];
+    softNcclRedOp_t op[2];
+    int root[2];           /* -1: an all-reduce; else a broadcast */
+    int odd_rank;
+};
+
+static int call_differently(struct rank *rank, const struct difference *difference, void *buffer)
+{
+    const int which = rank->rank == difference->odd_rank ? 0 : 1;
+    const size_t count = difference->count[which];
+    if (difference->root[which] < 0)
+        NEED_NCCL(softNcclAllReduce(buffer, buffer, count, difference->type[which], difference->op[which], rank->comm,
+                                    rank->stream));
+    else
+        NEED_NCCL(softNcclBroadcast(buffer, buffer, count, difference->type[which], difference->root[which], rank->comm,
+                                    rank->stream));
+    return 0;
+}
+
+/* Expects the call to fail on this rank within the limit, with the data as it was; the sentence goes to the test. */
+static int body_differ(struct rank *rank)
+{
+    const struct difference *difference = rank->argument;
+    const size_t bytes = 409600 * 4;
+    void *buffer;
+    softNcclResult_t error = softNcclSuccess;
+    NEED_SOFT(softMalloc(&buffer, bytes));
+    NEED_SOFT(softMemsetAsync(buffer, rank->rank, bytes, rank->stream));
+    NEED_NCCL(softNcclAllReduce(buffer, buffer, 8, softNcclUint8, softNcclMax, rank->comm, rank->stream));
+    int code = call_differently(rank, difference, buffer);
+    if (code)
+        return code;
+    NEED(softStreamSynchronize(rank->stream) != softSuccess);
+    NEED_NCCL(softNcclCommGetAsyncError(rank->comm, &error));
+    NEED(error == softNcclInvalidUsage);
+    NEED(softNcclAllReduce(buffer, buffer, 8, softNcclUint8, softNcclMax, rank->comm, rank->stream) == softNcclInvalidUsage);
+    snprintf(rank->out->text, sizeof rank->out->text, "%s", softNcclGetLastError(rank->comm));
+    return 0;
+}
+
+static void check_difference(const struct difference *difference, enum stage_mode mode, int ranks)
+{
+    struct outcome out[STAGE_MAX_RANKS];
+    stage_expect_success(&(struct stage){.mode = mode, .ranks = ranks, .body = body_differ, .argument = difference}, out);
+    for (int rank = 0; rank < ranks; rank++)
+        assert_string_equal(out[rank].text, difference->sentence);
+}
+
+#define F32 softNcclFloat32
+#define SAME(value) {value, value}
+
+static void test_counts_differ(void **state)
+{
+    const struct difference large = {"rank 1 called all-reduce of 409598 float32 sum, rank 0 all-reduce of 409600 float32 sum, "
+                                     "collective 1", {409600, 409598}, SAME(F32), SAME(softNcclSum), SAME(-1), 0};
+    const struct difference double_count = {"rank 2 called all-reduce of 200 float32 sum, rank 0 all-reduce of 100 float32 "
+                                            "sum, collective 1", {200, 100}, SAME(F32), SAME(softNcclSum), SAME(-1), 2};
+    const struct difference tiny = {"rank 1 called all-reduce of 2 float32 sum, rank 0 all-reduce of 1 float32 sum, "
+                                    "collective 1", {2, 1}, SAME(F32), SAME(softNcclSum), SAME(-1), 1};
+    const struct difference none = {"rank 3 called all-reduce of 0 float32 sum, rank 0 all-reduce of 5 float32 sum, "
+                                    "collective 1", {0, 5}, SAME(F32), SAME(softNcclSum), SAME(-1), 3};
+    const struct difference two_paths = {"rank 1 called all-reduce of 100000 float32 sum, rank 0 all-reduce of 10 float32 "
+                                         "sum, collective 1", {100000, 10}, SAME(F32), SAME(softNcclSum), SAME(-1), 1};
+    (void)state;
+    check_difference(&large, STAGE_PROCESSES, 8);
+    check_difference(&double_count, STAGE_PROCESSES, 4);
+    check_difference(&double_count, STAGE_THREADS, 4);
+    check_difference(&tiny, STAGE_PROCESSES, 2);
+    check_difference(&none, STAGE_THREADS, 4);
+    check_difference(&two_paths, STAGE_PROCESSES, 2);
+}
+
+static void test_calls_differ(void **state)
+{
+    const struct difference op = {"rank 2 called all-reduce of 9 float32 max, rank 0 all-reduce of 9 float32 sum, "
+                                  "collective 1", SAME(9), SAME(F32), {softNcclMax, softNcclSum}, SAME(-1), 2};
+    const struct difference type = {"rank 1 called all-reduce of 9 float32 sum, rank 0 all-reduce of 9 int32 sum, "
+                                    "collective 1", SAME(9), {softNcclInt32, F32}, SAME(softNcclSum), SAME(-1), 0};
+    const struct difference root = {"rank 3 called broadcast of 9 float32 from root 1, rank 0 broadcast of 9 float32 from "
+                                    "root 2, collective 1", SAME(9), SAME(F32), SAME(softNcclSum), {1, 2}, 3};
+    const struct difference kind = {"rank 1 called broadcast of 9 float32 from root 0, rank 0 all-reduce of 9 float32 sum, "
+                                    "collective 1", SAME(9), SAME(F32), SAME(softNcclSum), {0, -1}, 1};
+    (void)state;
+    check_difference(&op, STAGE_PROCESSES, 4);
+    check_difference(&type, STAGE_PROCESSES, 3);
+    check_difference(&root, STAGE_THREADS, 4);
+    check_difference(&kind, STAGE_PROCESSES, 2);
+}
+
+/* ---- abort and the time limit ---------------------------------------------------------------------------------------------- */
+
+/* All but rank 1 wait in an all-reduce until rank 1, some time later, aborts. */
+static int body_abort(struct rank *rank)
+{
+    softNcclResult_t error = softNcclSuccess;
+    void *buffer;
+    NEED_SOFT(softMalloc(&buffer, 4096));
+    if (rank->rank == 1) {
+        mark_await(&rank->marks[0], (uint32_t)rank->ranks - 1);
+        usleep(20000);
+        NEED_NCCL(softNcclCommAbort(rank->comm));
+        rank->comm = NULL;
+        NEED_SOFT(softStreamSynchronize(rank->stream));
+        return 0;
+    }
+    NEED_NCCL(softNcclAllReduce(buffer, buffer, 1024, softNcclFloat32, softNcclSum, rank->comm, rank->stream));
+    mark_add(&rank->marks[0], 1);
+    NEED(softStreamSynchronize(rank->stream) != softSuccess);
+    NEED_NCCL(softNcclCommGetAsyncError(rank->comm, &error));
+    NEED(error == softNcclRemoteError);
+    NEED(!strcmp(softNcclGetLastError(rank->comm), "rank 1 aborted the communicator"));
+    return 0;
+}
+
+/* A rank aborts what it waits in itself: its device stays usable. */
+static int body_abort_own(struct rank *rank)
+{
+    void *buffer;
+    NEED_SOFT(softMalloc(&buffer, 4096));
+    if (rank->rank == 0) {
+        NEED_NCCL(softNcclAllReduce(buffer, buffer, 1024, softNcclFloat32, softNcclSum, rank->comm, rank->stream));
+        NEED_NCCL(softNcclCommAbort(rank->comm));
+        rank->comm = NULL;
+        NEED_SOFT(softStreamSynchronize(rank->stream));
+        NEED_SOFT(softMemsetAsync(buffer, 0, 4096, rank->stream));
+        NEED_SOFT(softStreamSynchronize(rank->stream));
+    }
+    return 0;
+}
+
+static void test_abort(void **state)
+{
+    struct outcome out[STAGE_MAX_RANKS];
+    (void)state;
+    for (int mode = STAGE_THREADS; mode <= STAGE_PROCESSES; mode++) {
+        stage_expect_success(&(struct stage){.mode = mode, .ranks = 4, .limit_s = 40, .body = body_abort}, out);
+        stage_expect_success(&(struct stage){.mode = mode, .ranks = 2, .limit_s = 40, .body = body_abort_own}, out);
+    }
+}
+
+/* Rank 2 leaves one all-reduce out. */
+static int body_skip(struct rank *rank)
+{
+    softNcclResult_t error = softNcclSuccess;
+    void *buffer;
+    NEED_SOFT(softMalloc(&buffer, 4096));
+    for (int i = 0; i < 43; i++)
+        if (rank->rank != 2 || i < 42)
+            NEED_NCCL(softNcclAllReduce(buffer, buffer, 1000, softNcclFloat32, softNcclSum, rank->comm, rank->stream));
+    if (rank->rank == 2) {
+        NEED_SOFT(softStreamSynchronize(rank->stream));
+        return 0;
+    }
+    NEED(softStreamSynchronize(rank->stream) != softSuccess);
+    NEED_NCCL(softNcclCommGetAsyncError(rank->comm, &error));
+    NEED(error == softNcclRemoteError);
+    NEED(!strcmp(softNcclGetLastError(rank->comm), "time limit of 1.0 s: rank 2 is at collective 41, others at 42"));
+    NEED(strstr(softErrorDetail(), "rank 2 is at collective 41, others at 42") != NULL);
+    return 0;
+}
+
+static int body_never(struct rank *rank)
+{
+    void *buffer;
+    NEED_SOFT(softMalloc(&buffer, 4096));
+    if (rank->rank == 0)
+        return 0;
+    NEED_NCCL(softNcclAllReduce(buffer, buffer, 1000, softNcclFloat32, softNcclSum, rank->comm, rank->stream));
+    NEED(softStreamSynchronize(rank->stream) != softSuccess);
+    NEED(!strcmp(softNcclGetLastError(rank->comm), "time limit of 1.0 s: rank 0 has called no collective, others at 0"));
+    return 0;
+}
+
+static void test_time_limit(void **state)
+{
+    struct outcome out[STAGE_MAX_RANKS];
+    (void)state;
+    stage_expect_success(&(struct stage){.mode = STAGE_PROCESSES, .ranks = 4, .limit_s = 1, .body = body_skip}, out);
+    stage_expect_success(&(struct stage){.mode = STAGE_THREADS, .ranks = 3, .limit_s = 1, .body = body_skip}, out);
+    stage_expect_success(&(struct stage){.mode = STAGE_PROCESSES, .ranks = 2, .limit_s = 1, .body = body_never}, out);
+}
+
+/* ---- ranks killed ---------------------------------------------------------------------------------------------------------- */
+
+/* All-reduces without end; the survivors must come out by themselves. */
+static int body_endless(struct rank *rank)
+{
+    void *buffer;
+    NEED_SOFT(softMalloc(&buffer, 1 << 20));
+    for (;;) {
+        for (int i = 0; i < 10; i++) {
+            softNcclResult_t result = softNcclAllReduce(buffer, buffer, 1 << 18, softNcclFloat32, softNcclSum, rank->comm,
+                                                        rank->stream);
+            NEED(result == softNcclSuccess || result == softNcclRemoteError || result == softNcclUnhandledCudaError);
+        }
+        if (softStreamSynchronize(rank->stream) != softSuccess)
+            break;
+        mark_add(&rank->marks[0], 1);
+    }
+    NEED(strstr(softNcclGetLastError(rank->comm), "rank 1 ") != NULL);
+    return 0;
+}
+
+static uint64_t kill_round;
+
+static void kill_one(const struct stage *stage, const int *processes, uint32_t *marks)
+{
+    (void)stage;
+    mark_await(&marks[0], 6);
+    usleep((useconds_t)(random_u32(31, RANDOM_FAULT, kill_round) % 5000));
+    kill(processes[1], SIGKILL);
+}
+
+static int count_entries(const char *folder)
+{
+    int count = 0;
+    DIR *open = opendir(folder);
+    for (struct dirent *entry = open ? readdir(open) : NULL; entry; entry = readdir(open))
+        count++;
+    if (open)
+        closedir(open);
+    return count;
+}
+
+/* An abstract socket of a rendezvous that is still there. */
+static bool socket_left(void)
+{
+    char line[512];
+    bool left = false;
+    FILE *table = fopen("/proc/net/unix", "r");
+    while (table && fgets(line, sizeof line, table))
+        left = left || strstr(line, "@softgpu-");
+    if (table)
+        fclose(table);
+    return left;
+}
+
+static void test_killed(void **state)
+{
+    struct outcome out[STAGE_MAX_RANKS];
+    const int shared_before = count_entries("/dev/shm"), descriptors_before = count_entries("/proc/self/fd");
+    (void)state;
+    for (kill_round = 0; kill_round < 20; kill_round++) {
+        stage_play(&(struct stage){.mode = STAGE_PROCESSES, .ranks = 3, .limit_s = 0.3, .body = body_endless,
+                                   .meanwhile = kill_one}, out);
+        assert_int_equal(out[1].status, SIGKILL);
+        for (int rank = 0; rank < 3; rank += 2)
+            if (out[rank].code != 0 || out[rank].status != 0)
+                fail_msg("round %d, rank %d: code %d, status %#x: %s", (int)kill_round, rank, out[rank].code,
+                         (unsigned)out[rank].status, out[rank].text);
+    }
+    assert_int_equal(count_entries("/dev/shm"), shared_before);
+    assert_int_equal(count_entries("/proc/self/fd"), descriptors_before);
+    assert_false(socket_left());
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_counts_differ), cmocka_unit_test(test_calls_differ), cmocka_unit_test(test_abort),
+        cmocka_unit_test(test_time_limit),    cmocka_unit_test(test_killed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
