@@ -3,11 +3,12 @@
 """Stands in for dp-train and ddp-train in the tests of the sweep: writes the JSON lines of docs/output.md with numbers that
 follow from the options alone, so a sweep over it is the same on every machine and takes no time.
 
-FIXTURE_FAULT="STRATEGY:GPUS:WHAT" makes one cell go wrong: hang, exit3, killed, cut (the last line is cut), bits (another
-checksum), gradient (beyond tolerance), nan (in a gradient), ledger (says failed). FIXTURE_LOG names a file that gets a line a
+FIXTURE_FAULT="STRATEGY:GPUS:WHAT" (dp+ddp: both) makes a cell go wrong: hang, exit3, killed, cut (the last line is cut), bits
+(another checksum), drift (another checksum in round 1), gradient (beyond tolerance), nan (in a gradient), ledger (says failed),
+orphan (a child is left behind). FIXTURE_LOG names a file that gets a line a
 run. FIXTURE_SLEEP: seconds a run takes.
 """
-import json, os, signal, struct, sys, time
+import json, os, signal, struct, subprocess, sys, time
 
 MIB = 1 << 20
 
@@ -58,7 +59,8 @@ def main():
     params = (inputs + 1) * o["width"] + (o["depth"] - 1) * (o["width"] + 1) * o["width"] + (o["width"] + 1) * o["classes"]
     p, out = params * 4, batch * o["classes"] * 4
     fault = os.environ.get("FIXTURE_FAULT", "").split(":")
-    fault = fault[2] if fault[:2] == [strategy, str(n)] and not o.get("no_overlap") else ""
+    mine = len(fault) == 3 and strategy in fault[0].split("+") and fault[1] == str(n) and not o.get("no_overlap")
+    fault = fault[2] if mine else ""
     if os.environ.get("FIXTURE_LOG"):
         with open(os.environ["FIXTURE_LOG"], "a") as f:
             f.write("%s %s %d %s\n" % (strategy, o["data"], n, "apart" if o.get("no_overlap") else ""))
@@ -104,7 +106,9 @@ def main():
     power_of_two = n & (n - 1) == 0 and batch % n == 0
     bits = "0123456789abcde%x" % (n if power_of_two else n + (strategy == "ddp"))
     gradients = [.5, -1., .25, 2., .125, .75]
-    if fault == "bits":
+    if fault == "orphan":
+        subprocess.Popen(["sleep", "3599.25"])
+    if fault == "bits" or (fault == "drift" and ".r1." in o["json"]):
         bits = "f" + bits[1:]
     if fault == "gradient":
         gradients[1] *= 1 + 1e-4

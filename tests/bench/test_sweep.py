@@ -174,6 +174,16 @@ class Sweep(unittest.TestCase):
     def test_a_nan_in_a_gradient_fails_the_sweep(self):
         self.check_unequal("dp:2:nan", "net.0.bias")
 
+    def test_two_that_are_wrong_alike_fail_the_sweep(self):
+        """Bit-equal to each other, and neither what a single device computes."""
+        self.check_unequal("dp+ddp:2:gradient", "not equal to mlp-strong-single-1")
+
+    def test_other_bits_in_another_round_fail_the_cell(self):
+        self.assertEqual(self.sweep(*MLP, fault="ddp:1:drift").returncode, 1)
+        row = self.row("ddp", 1)
+        self.assertEqual((row["status"], row["step_ms"]), ("failed", ""))
+        self.assertIn("in round 1", row["reason"])
+
     def test_tolerance_where_no_bits_are_promised(self):
         self.assertEqual(self.sweep("--models", "mlp", "--gpus", "3", "--cores", "4", "--rounds", "1", "--steps", "2").returncode, 0)
         dp, ddp = self.row("dp", 3), self.row("ddp", 3)
@@ -203,6 +213,11 @@ class Sweep(unittest.TestCase):
 
     def test_a_cell_that_is_killed(self):
         self.check_failed("dp:1:killed", "failed", "exit code 139")
+
+    def test_what_a_trainer_leaves_behind_is_ended(self):
+        self.assertEqual(self.sweep(*MLP, fault="dp:1:orphan").returncode, 0)
+        with subprocess.Popen(["ps", "-eo", "args"], stdout=subprocess.PIPE, text=True) as ps:
+            self.assertNotIn("sleep 3599.25", ps.communicate()[0])
 
     def test_a_cell_with_a_cut_line(self):
         self.check_failed("ddp:1:cut", "failed", "exit code 1")
