@@ -233,7 +233,8 @@ void soft_lock(struct soft_lock *lock, const char *name)
         return;
     uint64_t start = clock_nanoseconds();
     lock_slowly(lock);
-    soft_record_lock_wait(name, start);
+    if (name)
+        soft_record_lock_wait(name, start);
 }
 
 void soft_unlock(struct soft_lock *lock)

@@ -59,7 +59,8 @@ uint64_t soft_spin_ns(void);
 
 void soft_pause(void);               /* one breath of a spin loop */
 
-/* Mutual exclusion: spins shortly, then sleeps. Zeroed memory is an open lock. A wait is recorded under `name` (static). */
+/* Mutual exclusion: spins shortly, then sleeps. Zeroed memory is an open lock. A wait is recorded under `name`
+ * (static; NULL: not recorded, for the locks of the record itself). */
 struct soft_lock {
     uint32_t state;  /* 0 open, 1 held, 2 held and waited for */
 };

@@ -48,7 +48,6 @@ static _Thread_local struct {
 } call;
 static _Thread_local struct chunk *own_chunk;
 static _Thread_local uint32_t own_thread;  /* 1, 2, ...; 0: not yet numbered */
-static _Thread_local bool appending;       /* a lock wait inside append is not recorded */
 
 void soft_record_open(const char *path)
 {
@@ -70,15 +69,13 @@ static uint16_t thread_number(void)
 
 static void append(const union entry *entry)
 {
-    appending = true;
     if (!own_chunk || own_chunk->count == CHUNK_ENTRIES) {
         struct chunk *fresh = hidden_alloc(sizeof(*fresh));
         if (!fresh) {
             __atomic_add_fetch(&lost, 1, __ATOMIC_RELAXED);
-            appending = false;
             return;
         }
-        soft_lock(&chunks_lock, "record");
+        soft_lock(&chunks_lock, NULL);
         fresh->next = chunks;
         chunks = fresh;
         soft_unlock(&chunks_lock);
@@ -86,7 +83,6 @@ static void append(const union entry *entry)
     }
     own_chunk->entries[own_chunk->count] = *entry;
     __atomic_store_n(&own_chunk->count, own_chunk->count + 1, __ATOMIC_RELEASE);
-    appending = false;
 }
 
 /* ---- the host's side ------------------------------------------------------------------------------------------------- */
@@ -152,13 +148,12 @@ void soft_record_waited(softStream_t stream, uint64_t task, uint32_t mark, uint6
 
 void soft_record_lock_wait(const char *name, uint64_t start_ns)
 {
-    if (!soft_recording() || appending)
+    if (!soft_recording())
         return;
     union entry entry = {.task = {
-        .kind = SOFT_RECORD_LOCK_WAIT, .thread = thread_number(), .device = -1, .start_ns = start_ns, .end_ns = clock_nanoseconds(),
+        .kind = SOFT_RECORD_LOCK_WAIT, .thread = thread_number(), .device = -1, .name = soft_intern(name), .start_ns = start_ns,
+        .end_ns = clock_nanoseconds(),
     }};
-    appending = true; /* interning takes a lock too */
-    entry.task.name = soft_intern(name);
     append(&entry);
 }
 
@@ -192,6 +187,7 @@ void soft_record_task(softStream_t stream, uint64_t number, const struct soft_sl
         .thread = (uint16_t)slot->host_thread,
         .device = (int16_t)stream->device->map.ordinal,
         .stream = (uint16_t)stream->number,
+        .name = soft_intern(slot->what.name),
         .range = slot->what.range,
         .task = number,
         .start_ns = start_ns,
@@ -201,7 +197,6 @@ void soft_record_task(softStream_t stream, uint64_t number, const struct soft_sl
         .bytes = slot->what.bytes,
         .mark = slot->what.detail,
     }};
-    entry.task.name = soft_intern(slot->what.name);
     append(&entry);
 }
 

@@ -57,7 +57,7 @@ uint32_t soft_intern(const char *text)
     if (length == 0)
         return 0;
     struct name **bucket = &by_hash[hash % NAME_SLOTS];
-    soft_lock(&names_lock, "names");
+    soft_lock(&names_lock, NULL); /* the record of a wait needs this lock itself */
     uint32_t number = 0;
     for (const struct name *name = *bucket; name && !number; name = name->next) {
         if (same_text(name->text, text))
