@@ -11,7 +11,8 @@ void base64_print(FILE *out, const unsigned char *data, size_t bytes)
     static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for (size_t i = 0; i < bytes; i += 3) {
         size_t left = bytes - i;
-        uint32_t three = (uint32_t)data[i] << 16 | (left > 1 ? (uint32_t)data[i + 1] << 8 : 0) | (left > 2 ? data[i + 2] : 0U);
+        uint32_t three =
+            (uint32_t)data[i] << 16 | (left > 1 ? (uint32_t)data[i + 1] << 8 : 0) | (left > 2 ? data[i + 2] : 0U);
         putc(alphabet[three >> 18], out);
         putc(alphabet[three >> 12 & 63], out);
         putc(left > 1 ? alphabet[three >> 6 & 63] : '=', out);

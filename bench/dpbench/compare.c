@@ -17,8 +17,8 @@ const char *equality_name(enum equality equal)
 bool compare_promises_bits(const cJSON *header)
 {
     double gpus = record_number(header, "gpus"), batch = record_number(header, "global_batch");
-    if (!(gpus >= 1) || !(batch >= 1) || strcmp(record_text(header, "backend"), "soft")
-        || strcmp(record_text(header, "precision"), "fp32") || record_number(header, "accumulate") != 1)
+    if (!(gpus >= 1) || !(batch >= 1) || strcmp(record_text(header, "backend"), "soft") ||
+        strcmp(record_text(header, "precision"), "fp32") || record_number(header, "accumulate") != 1)
         return false;
     long n = (long)gpus;
     return (n & (n - 1)) == 0 && (long)batch % n == 0;
@@ -31,7 +31,8 @@ static void compare_values(const struct record *record, const char *gradients, c
     double a = record_number(record->summary, "loss_last"), b = record_number(reference->summary, "loss_last");
     comparison->loss = fabs(a - b) / fabs(b);
     if (!(comparison->loss <= LOSS_TOLERANCE))
-        snprintf(comparison->reason, sizeof comparison->reason, "last loss %.9g, reference %.9g: not within 1 %%", a, b);
+        snprintf(comparison->reason, sizeof comparison->reason, "last loss %.9g, reference %.9g: not within 1 %%", a,
+                 b);
     if (!gradients || !gradients_reference)
         return;
     char tensor[128];
@@ -39,8 +40,10 @@ static void compare_values(const struct record *record, const char *gradients, c
         snprintf(comparison->reason, sizeof comparison->reason, "gradients could not be compared: %s and %s", gradients,
                  gradients_reference);
     else if (!(comparison->gradient <= GRADIENT_TOLERANCE))
-        snprintf(comparison->reason, sizeof comparison->reason, "gradient of %s differs by %.3g of its largest element, "
-                 "allowed %.0e", tensor, comparison->gradient, GRADIENT_TOLERANCE);
+        snprintf(comparison->reason, sizeof comparison->reason,
+                 "gradient of %s differs by %.3g of its largest element, "
+                 "allowed %.0e",
+                 tensor, comparison->gradient, GRADIENT_TOLERANCE);
 }
 
 void compare_runs(const struct record *record, const char *gradients, const struct record *reference,
@@ -55,8 +58,8 @@ void compare_runs(const struct record *record, const char *gradients, const stru
     bool same_bits = !strcmp(mine, other);
     compare_values(record, gradients, reference, gradients_reference, comparison);
     if (!same_bits && bits_promised && !*comparison->reason)
-        snprintf(comparison->reason, sizeof comparison->reason, "checksum %s, reference %s: the same bits are promised here",
-                 mine, other);
+        snprintf(comparison->reason, sizeof comparison->reason,
+                 "checksum %s, reference %s: the same bits are promised here", mine, other);
     if (*comparison->reason)
         comparison->equal = EQUAL_NO;
     else if (same_bits)

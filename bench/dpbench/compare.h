@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Did two runs train the same model? (design: equivalence in the same run.) Bit for bit where that is promised: soft GPUs,
- * fp32, N a power of two, equal shards, no accumulation. Else the gradients of step 1 within 1e-5 of each tensor's largest
- * element, and the final loss within 1 %.
+ * Did two runs train the same model? (design: equivalence in the same run.) Bit for bit where that is promised: soft
+ * GPUs, fp32, N a power of two, equal shards, no accumulation. Else the gradients of step 1 within 1e-5 of each
+ * tensor's largest element, and the final loss within 1 %.
  */
 #ifndef DPBENCH_COMPARE_H
 #define DPBENCH_COMPARE_H
@@ -16,23 +16,25 @@
 #define LOSS_TOLERANCE 0.01
 
 enum equality { EQUAL_NA, EQUAL_NO, EQUAL_TOLERANCE, EQUAL_BIT };
-const char *equality_name(enum equality equal);   /* "na", "no", "tolerance", "bit" */
+const char *equality_name(enum equality equal); /* "na", "no", "tolerance", "bit" */
 
 struct comparison {
     enum equality equal;
-    double gradient;     /* largest max|a-b| / max|b| over the tensors; NAN: not compared; INFINITY: a NaN or an infinity */
-    double loss;         /* |a-b| / |b| of the last loss; NAN: not compared */
-    char reason[300];    /* why `no` or `na` */
+    double gradient; /* largest max|a-b| / max|b| over the tensors; NAN: not compared; INFINITY: a NaN or an infinity */
+    double loss;     /* |a-b| / |b| of the last loss; NAN: not compared */
+    char reason[300]; /* why `no` or `na` */
 };
 
 /* Is equality of bits promised for a run with this header? */
 bool compare_promises_bits(const cJSON *header);
 
-/* Largest relative difference of the tensors in two safetensors files with the same names and shapes. NaN and infinities
- * are looked for first: *worst = INFINITY. tensor[tensor_size] names the worst. 0 or EXIT_BAD_FILE (reported). */
+/* Largest relative difference of the tensors in two safetensors files with the same names and shapes. NaN and
+ * infinities are looked for first: *worst = INFINITY. tensor[tensor_size] names the worst. 0 or EXIT_BAD_FILE
+ * (reported). */
 int compare_gradients(const char *path, const char *path_reference, double *worst, char *tensor, size_t tensor_size);
 
-/* One verdict for two runs and their files of gradients (NULL: none). The rule needs both records' header and summary. */
+/* One verdict for two runs and their files of gradients (NULL: none). The rule needs both records' header and summary.
+ */
 void compare_runs(const struct record *record, const char *gradients, const struct record *reference,
                   const char *gradients_reference, bool bits_promised, struct comparison *comparison);
 

@@ -14,7 +14,7 @@
 #include "sys/log.h"
 #include "text.h"
 
-#define CSV_LIMIT ((size_t)256 << 20)  /* bytes; a file beyond is none of ours */
+#define CSV_LIMIT ((size_t)256 << 20) /* bytes; a file beyond is none of ours */
 
 void table_init(struct table *table, const char *name, const char *const *columns, int column_count)
 {
@@ -58,7 +58,8 @@ void table_remove(struct table *table, bool (*drop)(const struct table *table, i
             continue;
         }
         if (kept != row)
-            memcpy(table->cells + (size_t)kept * width, table->cells + (size_t)row * width, width * sizeof *table->cells);
+            memcpy(table->cells + (size_t)kept * width, table->cells + (size_t)row * width,
+                   width * sizeof *table->cells);
         kept++;
     }
     table->row_count = kept;
@@ -159,13 +160,13 @@ int table_write(const struct table *table, const char *folder)
     return rc;
 }
 
-/* ---- reading --------------------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 struct reader {
     const char *path;
     const char *at, *end;
-    int line;      /* of the record that is being read */
-    char *field;   /* room for the longest field: as long as the file */
+    int line;    /* of the record that is being read */
+    char *field; /* room for the longest field: as long as the file */
 };
 
 /* Reads one field into reader->field and returns the character after it: ',', '\n', or 0 for text that is cut. */
@@ -218,8 +219,10 @@ static int read_row(struct reader *reader, struct table *table)
         int after = read_field(reader);
         if (after != (c == table->column_count - 1 ? '\n' : ',')) {
             log_error("%s: line %d: %s after field %d, expected %d fields and a line end", reader->path, reader->line,
-                      after == 0 ? "the file ends" : after == ',' ? "another field" : "the line ends", c + 1,
-                      table->column_count);
+                      after == 0     ? "the file ends"
+                      : after == ',' ? "another field"
+                                     : "the line ends",
+                      c + 1, table->column_count);
             return EXIT_BAD_FILE;
         }
         if (*reader->field)
@@ -236,7 +239,10 @@ int table_read(struct table *table, const char *folder)
     int rows_before = table->row_count;
     int rc = file_read(path, CSV_LIMIT, &data, &bytes);
     if (!rc) {
-        struct reader reader = {.path = path, .at = data, .end = (const char *)data + bytes, .line = 1,
+        struct reader reader = {.path = path,
+                                .at = data,
+                                .end = (const char *)data + bytes,
+                                .line = 1,
                                 .field = text_must(malloc(bytes + 1))};
         rc = read_header(&reader, table);
         while (!rc && reader.at < reader.end) {

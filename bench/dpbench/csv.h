@@ -10,10 +10,10 @@
 #include <stdio.h>
 
 struct table {
-    const char *name;             /* "results.csv" */
-    const char *const *columns;   /* borrowed, in the file's order */
+    const char *name;           /* "results.csv" */
+    const char *const *columns; /* borrowed, in the file's order */
     int column_count;
-    char **cells;                 /* [row_count][column_count]; NULL: empty */
+    char **cells; /* [row_count][column_count]; NULL: empty */
     int row_count, row_capacity;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The verdict in words (report.h). Each sentence is made from rows of the tables; a sentence whose numbers are missing is
- * left out. What is true on any machine comes first; times come last, with what they do not say.
+ * The verdict in words (report.h). Each sentence is made from rows of the tables; a sentence whose numbers are missing
+ * is left out. What is true on any machine comes first; times come last, with what they do not say.
  */
 #include <math.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static void sentence_end(const struct speaker *to)
     fputs(to->html ? "</li>\n" : "\n", to->out);
 }
 
-/* ---- equality ---------------------------------------------------------------------------------------------------------- */
+/* ---- equality -------------------------------------------------------------------------------- */
 
 static void say_equality(const struct results *results, const struct speaker *to)
 {
@@ -33,20 +33,24 @@ static void say_equality(const struct results *results, const struct speaker *to
     int counts[4] = {0}, failed = 0;
     for (int row = 0; row < rows->row_count; row++) {
         for (int e = EQUAL_NA; e <= EQUAL_BIT; e++)
-            counts[e] += !strcmp(table_get(rows, row, "equal"), equality_name((enum equality)e))
-                      && strcmp(table_get(rows, row, "strategy"), "single");
+            counts[e] += !strcmp(table_get(rows, row, "equal"), equality_name((enum equality)e)) &&
+                         strcmp(table_get(rows, row, "strategy"), "single");
         failed += strcmp(table_get(rows, row, "status"), "ok") != 0;
     }
     int compared = counts[EQUAL_NO] + counts[EQUAL_TOLERANCE] + counts[EQUAL_BIT];
     sentence_begin(to, "The same model?");
     if (counts[EQUAL_NO])
-        fprintf(to->out, "NO: %d of %d cells did not train the same model. Their times compare nothing.", counts[EQUAL_NO],
-                compared);
+        fprintf(to->out, "NO: %d of %d cells did not train the same model. Their times compare nothing.",
+                counts[EQUAL_NO], compared);
     else if (compared && !counts[EQUAL_TOLERANCE])
-        fprintf(to->out, "Yes. In all %d compared cells DP and DDP trained the same model: the same weights, bit for bit.", compared);
+        fprintf(to->out,
+                "Yes. In all %d compared cells DP and DDP trained the same model: the same weights, bit for bit.",
+                compared);
     else if (compared)
-        fprintf(to->out, "Yes. In all %d compared cells DP and DDP trained the same model: %d with the same weights bit for "
-                "bit, %d with gradients within 1e-5.", compared, counts[EQUAL_BIT], counts[EQUAL_TOLERANCE]);
+        fprintf(to->out,
+                "Yes. In all %d compared cells DP and DDP trained the same model: %d with the same weights bit for "
+                "bit, %d with gradients within 1e-5.",
+                compared, counts[EQUAL_BIT], counts[EQUAL_TOLERANCE]);
     else
         fputs("Nothing was compared in this sweep.", to->out);
     if (failed)
@@ -81,29 +85,37 @@ static void say_accuracy(const struct view *view, const struct speaker *to)
     sentence_end(to);
 }
 
-/* ---- bytes and memory ------------------------------------------------------------------------------------------------------ */
+/* ---- bytes and memory ------------------------------------------------------------------------ */
 
 static void say_bytes(const struct view *view, const struct speaker *to)
 {
     int n = view_largest(view, false);
     double dp = view_number(view, "dp", n, "comm_mib"), ddp = view_number(view, "ddp", n, "comm_mib");
-    double dp_link = view_number(view, "dp", n, "busiest_link_mib"), ddp_link = view_number(view, "ddp", n, "busiest_link_mib");
+    double dp_link = view_number(view, "dp", n, "busiest_link_mib"),
+           ddp_link = view_number(view, "ddp", n, "busiest_link_mib");
     if (n < 2 || !isfinite(dp) || !isfinite(ddp) || !isfinite(dp_link) || !isfinite(ddp_link))
         return;
     sentence_begin(to, "Bytes.");
-    fprintf(to->out, "On %d devices a step of %s moves %.1f MiB with DP and %.1f MiB with DDP; but the busiest link carries "
-            "%.1f MiB with DP, %.1f times the %.1f MiB with DDP.", n, view->workload->name, dp, ddp, dp_link, dp_link / ddp_link,
-            ddp_link);
+    fprintf(to->out,
+            "On %d devices a step of %s moves %.1f MiB with DP and %.1f MiB with DDP; but the busiest link carries "
+            "%.1f MiB with DP, %.1f times the %.1f MiB with DDP.",
+            n, view->workload->name, dp, ddp, dp_link, dp_link / ddp_link, ddp_link);
     sentence_end(to);
 }
 
 /* The category that device 0 has most more of than device 1. */
 static const char *fills_device0(const struct view *view, int n, double *more)
 {
-    static const char *const columns[] = {"mem_parameters_mib", "mem_gradients_mib", "mem_optimizer_mib",
-                                          "mem_activations_mib", "mem_outputs_mib", "mem_communication_mib", "mem_data_mib"};
-    static const char *const words[] = {"parameters", "gradients", "the optimizer's state", "activations",
-                                        "the gathered outputs and their gradient", "communication buffers", "data"};
+    static const char *const columns[] = {"mem_parameters_mib",  "mem_gradients_mib", "mem_optimizer_mib",
+                                          "mem_activations_mib", "mem_outputs_mib",   "mem_communication_mib",
+                                          "mem_data_mib"};
+    static const char *const words[] = {"parameters",
+                                        "gradients",
+                                        "the optimizer's state",
+                                        "activations",
+                                        "the gathered outputs and their gradient",
+                                        "communication buffers",
+                                        "data"};
     struct cell cell = cell_make(view->workload, view->scaling, "dp", n, false);
     const struct table *devices = &view->results->devices;
     int zero = results_find(devices, 0, &cell), one = zero >= 0 ? results_find(devices, zero + 1, &cell) : -1;
@@ -122,14 +134,15 @@ static const char *fills_device0(const struct view *view, int n, double *more)
 static void say_memory(const struct view *view, const struct speaker *to)
 {
     int n = view_largest(view, false);
-    double zero = view_number(view, "dp", n, "mem_device0_mib"), others = view_number(view, "dp", n, "mem_median_others_mib");
+    double zero = view_number(view, "dp", n, "mem_device0_mib"),
+           others = view_number(view, "dp", n, "mem_median_others_mib");
     double ddp = view_number(view, "ddp", n, "mem_peak_mib"), more;
     if (n < 2 || !isfinite(zero) || !isfinite(others))
         return;
     const char *what = fills_device0(view, n, &more);
     sentence_begin(to, "Memory.");
-    fprintf(to->out, "%s on %d devices: with DP device 0 needs %.0f MiB and the others %.0f MiB", view->workload->name, n, zero,
-            others);
+    fprintf(to->out, "%s on %d devices: with DP device 0 needs %.0f MiB and the others %.0f MiB", view->workload->name,
+            n, zero, others);
     if (what)
         fprintf(to->out, ", most of the difference for %s (%.0f MiB)", what, more);
     if (isfinite(ddp))
@@ -138,10 +151,11 @@ static void say_memory(const struct view *view, const struct speaker *to)
     sentence_end(to);
 }
 
-/* ---- times --------------------------------------------------------------------------------------------------------------------- */
+/* ---- times ----------------------------------------------------------------------------------- */
 
 /* ratio = left's step time / right's, so the right one is faster above 1. */
-static void say_faster(const struct table *pairs, int row, const char *left, const char *right, const struct speaker *to)
+static void say_faster(const struct table *pairs, int row, const char *left, const char *right,
+                       const struct speaker *to)
 {
     double ratio = table_number(pairs, row, "ratio"), low = table_number(pairs, row, "ratio_lo");
     double high = table_number(pairs, row, "ratio_hi");
@@ -179,8 +193,10 @@ static void say_times(const struct view *view, const struct speaker *to)
     if (!soft)
         return;
     sentence_begin(to, "And on GPUs?");
-    fputs("These times do not say. Soft GPUs share one memory and have no links: what DP loses on device 0's link costs almost "
-          "nothing here. Bytes, memory and equality above do hold on GPUs.", to->out);
+    fputs("These times do not say. Soft GPUs share one memory and have no links: what DP loses on device 0's link "
+          "costs almost "
+          "nothing here. Bytes, memory and equality above do hold on GPUs.",
+          to->out);
     sentence_end(to);
 }
 

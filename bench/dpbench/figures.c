@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One small table of tab-separated numbers a figure, and gnuplot to draw it (report.h). Adding a figure: a function that
- * writes its rows, an entry in kinds[], a script in plots/.
+ * One small table of tab-separated numbers a figure, and gnuplot to draw it (report.h). Adding a figure: a function
+ * that writes its rows, an entry in kinds[], a script in plots/.
  */
 #include <math.h>
 #include <stdio.h>
@@ -29,10 +29,10 @@ static void print_number(FILE *out, double value)
         fputs("\t?", out);
 }
 
-/* ---- memory: a row a device --------------------------------------------------------------------------------------------- */
+/* ---- memory: a row a device ------------------------------------------------------------------ */
 
-static const char *const categories[] = {"parameters", "gradients", "optimizer", "activations", "outputs", "communication",
-                                         "data"};
+static const char *const categories[] = {"parameters", "gradients",     "optimizer", "activations",
+                                         "outputs",    "communication", "data"};
 
 static int print_memory(const struct view *view, const char *strategy, const char *name, int gpus, FILE *out)
 {
@@ -62,13 +62,13 @@ static int write_memory(const struct view *view, FILE *out)
     putc('\n', out);
     int rows = 0;
     for (int s = 0; s < 2; s++) {
-        fputs(s ? "\t\t0\t0\t0\t0\t0\t0\t0\n" : "", out);  /* a gap between the two */
+        fputs(s ? "\t\t0\t0\t0\t0\t0\t0\t0\n" : "", out); /* a gap between the two */
         rows += print_memory(view, strategies[s], names[s], gpus, out);
     }
     return rows;
 }
 
-/* ---- bytes: a row a strategy and N ------------------------------------------------------------------------------------------ */
+/* ---- bytes: a row a strategy and N ----------------------------------------------------------- */
 
 static const char *const moving_phases[] = {"scatter", "replicate", "gather", "loss", "reduce", "allreduce", "other"};
 #define MOVING_PHASES (sizeof moving_phases / sizeof *moving_phases)
@@ -113,7 +113,7 @@ static int write_traffic(const struct view *view, FILE *out)
     return view->workload->evaluated ? 0 : rows;
 }
 
-/* ---- times: only where every device has cores of its own ---------------------------------------------------------------------- */
+/* ---- times: only where every device has cores of its own ------------------------------------- */
 
 static int write_throughput(const struct view *view, FILE *out)
 {
@@ -158,8 +158,8 @@ static int write_utilization(const struct view *view, FILE *out)
     return rows;
 }
 
-static const char *const phases[] = {"forward", "loss", "backward", "update", "scatter", "replicate", "gather", "reduce",
-                                     "allreduce_exposed", "host", "wait"};
+static const char *const phases[] = {"forward", "loss",   "backward",          "update", "scatter", "replicate",
+                                     "gather",  "reduce", "allreduce_exposed", "host",   "wait"};
 #define PHASE_COUNT (sizeof phases / sizeof *phases)
 
 static int print_breakdown(const struct view *view, const char *strategy, const char *name, int gpus, FILE *out)
@@ -173,7 +173,8 @@ static int print_breakdown(const struct view *view, const char *strategy, const 
         char column[40];
         snprintf(column, sizeof column, "%s_ms", phases[p]);
         double ms = view_number(view, strategy, gpus, column);
-        print_number(out, isfinite(ms) ? ms : 0);  /* a phase that the strategy does not have takes no room in the stack */
+        print_number(out,
+                     isfinite(ms) ? ms : 0); /* a phase that the strategy does not have takes no room in the stack */
     }
     putc('\n', out);
     return 1;
@@ -194,33 +195,45 @@ static int write_breakdown(const struct view *view, FILE *out)
     return rows;
 }
 
-/* ---- all of them ------------------------------------------------------------------------------------------------------------- */
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 static const struct kind {
     const char *name, *title, *caption;
     int band;
-    int (*write)(const struct view *view, FILE *out);   /* returns the rows written; 0: no figure */
+    int (*write)(const struct view *view, FILE *out); /* returns the rows written; 0: no figure */
 } kinds[] = {
-    {"memory", "Peak memory per device", "One bar a device, DataParallel on the left, DistributedDataParallel on the right. "
+    {"memory", "Peak memory per device",
+     "One bar a device, DataParallel on the left, DistributedDataParallel on the right. "
      "DP keeps the optimizer's state and the gathered outputs on device 0 alone; DDP has the same on every device, and "
-     "buckets besides.", 1, write_memory},
-    {"traffic", "Bytes between devices in one step", "Left: all bytes, by what they are moved for. Right: the busiest single "
-     "link. The totals are nearly the same; DP sends all of it through device 0, DDP spreads it.", 1, write_traffic},
-    {"breakdown", "Where a step's time goes", "The slowest device's time, phase by phase: cold colours compute, warm ones "
-     "move data, grey ones wait.", 3, write_breakdown},
-    {"throughput", "Throughput and speed-up", "Only numbers of devices that have cores of their own. Bars: 95 % interval "
-     "over the rounds.", 3, write_throughput},
-    {"utilization", "Busy time of each device", "Share of the step in which the device computed.", 3, write_utilization},
+     "buckets besides.",
+     1, write_memory},
+    {"traffic", "Bytes between devices in one step",
+     "Left: all bytes, by what they are moved for. Right: the busiest single "
+     "link. The totals are nearly the same; DP sends all of it through device 0, DDP spreads it.",
+     1, write_traffic},
+    {"breakdown", "Where a step's time goes",
+     "The slowest device's time, phase by phase: cold colours compute, warm ones "
+     "move data, grey ones wait.",
+     3, write_breakdown},
+    {"throughput", "Throughput and speed-up",
+     "Only numbers of devices that have cores of their own. Bars: 95 % interval "
+     "over the rounds.",
+     3, write_throughput},
+    {"utilization", "Busy time of each device", "Share of the step in which the device computed.", 3,
+     write_utilization},
 };
 #define KIND_COUNT (sizeof kinds / sizeof *kinds)
 
 static void describe(const struct view *view, const struct kind *kind, struct figure *figure)
 {
     const struct table *rows = &view->results->rows;
-    int gpus = kind->write == write_memory ? view_largest(view, false) : kind->write == write_utilization
-             ? view_largest(view, true) : 0;
+    int gpus = kind->write == write_memory        ? view_largest(view, false)
+               : kind->write == write_utilization ? view_largest(view, true)
+                                                  : 0;
     const char *backend = rows->row_count ? table_get(rows, 0, "backend") : "";
-    const char *machine = !strcmp(backend, "soft") ? "soft GPUs on CPU cores" : !strcmp(backend, "cuda") ? "CUDA GPUs" : "";
+    const char *machine = !strcmp(backend, "soft")   ? "soft GPUs on CPU cores"
+                          : !strcmp(backend, "cuda") ? "CUDA GPUs"
+                                                     : "";
     char number[24] = "";
     if (gpus)
         snprintf(number, sizeof number, "N = %d ", gpus);
@@ -295,8 +308,9 @@ int figures_draw(const struct figure *figures, int count, const char *folder, co
 {
     for (int i = 0; i < count; i++)
         if (draw(&figures[i], folder, plots, "svg") || draw(&figures[i], folder, plots, "png")) {
-            log_warning("no plots: their data is in %s/figures, the scripts in %s; install gnuplot, then: dpbench report %s",
-                        folder, plots, folder);
+            log_warning(
+                "no plots: their data is in %s/figures, the scripts in %s; install gnuplot, then: dpbench report %s",
+                folder, plots, folder);
             return EXIT_RESOURCE;
         }
     return EXIT_OK;

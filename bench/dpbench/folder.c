@@ -69,7 +69,7 @@ static int lock(const char *runs)
 {
     char *path = text_format("%s/lock", runs);
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);  /* kept open: the lock lives as long as the process */
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644); /* kept open: the lock lives as long as the process */
     int rc = EXIT_OK;
     if (fd < 0) {
         log_error("%s: %s", path, strerror(errno));
@@ -137,7 +137,8 @@ static int make_plan(const char *path, const char *plan, char *run_id, size_t ru
     return rc;
 }
 
-int folder_open(const char *folder, bool resume, const char *plan, size_t bytes_needed, char *run_id, size_t run_id_size)
+int folder_open(const char *folder, bool resume, const char *plan, size_t bytes_needed, char *run_id,
+                size_t run_id_size)
 {
     char *path = text_format("%s/plan.txt", folder);
     char *runs = text_format("%s/runs", folder);

@@ -13,11 +13,12 @@
 
 static bool same_shape(const struct tensor_view *a, const struct tensor_view *b)
 {
-    return a->dims == b->dims && a->count == b->count && !memcmp(a->shape, b->shape, (size_t)a->dims * sizeof *a->shape);
+    return a->dims == b->dims && a->count == b->count &&
+           !memcmp(a->shape, b->shape, (size_t)a->dims * sizeof *a->shape);
 }
 
-static int worst_tensor(const struct tensor_file *file, const struct tensor_file *reference, const char *path, double *worst,
-                        char *tensor, size_t tensor_size)
+static int worst_tensor(const struct tensor_file *file, const struct tensor_file *reference, const char *path,
+                        double *worst, char *tensor, size_t tensor_size)
 {
     *worst = 0;
     if (file->count != reference->count) {

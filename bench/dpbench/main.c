@@ -15,10 +15,9 @@
 #include "sys/log.h"
 #include "text.h"
 
-static const char help[] =
-    "Usage: dpbench sweep [OPTION]...   measure, prove, plot, report (dpbench sweep --help)\n"
-    "       dpbench report DIR [PLOTS]  plots and report again from DIR's CSV files\n"
-    "       dpbench --version\n";
+static const char help[] = "Usage: dpbench sweep [OPTION]...   measure, prove, plot, report (dpbench sweep --help)\n"
+                           "       dpbench report DIR [PLOTS]  plots and report again from DIR's CSV files\n"
+                           "       dpbench --version\n";
 
 /* The folder of this very program; the caller frees. */
 static char *own_folder(void)
@@ -39,7 +38,7 @@ static int sweep(int argc, char **argv)
     if (rc)
         return rc < 0 ? EXIT_OK : rc;
     char *folder = own_folder();
-    char *beside = text_format("%s/..", folder);  /* the build folder's root holds the trainers, bench/ holds dpbench */
+    char *beside = text_format("%s/..", folder); /* the build folder's root holds the trainers, bench/ holds dpbench */
     if (!settings.programs)
         settings.programs = beside;
     if (!settings.plots)

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "results.h"
 #include "resampling.h"
+#include "results.h"
 #include "text.h"
 
 bool measured_ok(const struct measured *measured)
@@ -19,7 +19,7 @@ bool measured_ok(const struct measured *measured)
 static void fail(struct measured *measured, const char *status, const char *reason)
 {
     if (*measured->status && strcmp(measured->status, "ok"))
-        return;  /* the first failure is the cause */
+        return; /* the first failure is the cause */
     snprintf(measured->status, sizeof measured->status, "%s", status);
     snprintf(measured->reason, sizeof measured->reason, "%s", reason);
 }
@@ -57,7 +57,8 @@ static void check_rounds(struct measured *measured)
         }
         for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
             double a = record_number(first, numbers[i]), b = record_number(other, numbers[i]);
-            if (!strcmp(record_text(measured->records[0].header, "backend"), "soft") && !(a == b) && !(isnan(a) && isnan(b))) {
+            if (!strcmp(record_text(measured->records[0].header, "backend"), "soft") && !(a == b) &&
+                !(isnan(a) && isnan(b))) {
                 snprintf(reason, sizeof reason, "%s is %.9g in round 0 and %.9g in round %d", numbers[i], a, b, r);
                 fail(measured, "failed", reason);
             }
@@ -83,8 +84,8 @@ void measured_free(struct measured *measured)
     measured->rounds = 0;
 }
 
-const struct measured *measured_find(const struct measured *all, const struct group *group, const char *strategy, int gpus,
-                                     bool no_overlap)
+const struct measured *measured_find(const struct measured *all, const struct group *group, const char *strategy,
+                                     int gpus, bool no_overlap)
 {
     const struct cell *cell = group_find(group, strategy, gpus, no_overlap);
     const struct measured *measured = cell ? &all[cell - group->cells] : NULL;

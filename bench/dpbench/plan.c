@@ -14,19 +14,53 @@
 #include "text.h"
 
 const struct workload workloads[] = {
-    {.name = "mlp", .title = "MLP 784-1024x4-10, synthetic data: times, bytes and memory of an ordinary model",
-     .model = "mlp", .data = "synthetic", .inputs = 784, .width = 1024, .depth = 4, .classes = 10,
-     .arguments = {NULL}, .variant = "", .batch = 128,
-     .quick_steps = 20, .quick_rounds = 3, .steps = 50, .rounds = 9, .timed = true},
-    {.name = "digits", .title = "MLP 64-256x2-10 on the UCI digits: real data, test accuracy",
-     .model = "mlp", .data = "digits", .inputs = 64, .width = 256, .depth = 2, .classes = 10,
-     .arguments = {"--width", "256", "--depth", "2", NULL}, .variant = "width=256;depth=2", .batch = 128,
-     .quick_steps = 120, .quick_rounds = 1, .steps = 240, .rounds = 3, .evaluated = true},
-    {.name = "classes", .title = "MLP 784-256-32768, 32,768 classes: the gathered outputs that fill device 0",
-     .model = "mlp", .data = "synthetic", .inputs = 784, .width = 256, .depth = 1, .classes = 32768,
+    {.name = "mlp",
+     .title = "MLP 784-1024x4-10, synthetic data: times, bytes and memory of an ordinary model",
+     .model = "mlp",
+     .data = "synthetic",
+     .inputs = 784,
+     .width = 1024,
+     .depth = 4,
+     .classes = 10,
+     .arguments = {NULL},
+     .variant = "",
+     .batch = 128,
+     .quick_steps = 20,
+     .quick_rounds = 3,
+     .steps = 50,
+     .rounds = 9,
+     .timed = true},
+    {.name = "digits",
+     .title = "MLP 64-256x2-10 on the UCI digits: real data, test accuracy",
+     .model = "mlp",
+     .data = "digits",
+     .inputs = 64,
+     .width = 256,
+     .depth = 2,
+     .classes = 10,
+     .arguments = {"--width", "256", "--depth", "2", NULL},
+     .variant = "width=256;depth=2",
+     .batch = 128,
+     .quick_steps = 120,
+     .quick_rounds = 1,
+     .steps = 240,
+     .rounds = 3,
+     .evaluated = true},
+    {.name = "classes",
+     .title = "MLP 784-256-32768, 32,768 classes: the gathered outputs that fill device 0",
+     .model = "mlp",
+     .data = "synthetic",
+     .inputs = 784,
+     .width = 256,
+     .depth = 1,
+     .classes = 32768,
      .arguments = {"--width", "256", "--depth", "1", "--classes", "32768", NULL},
-     .variant = "width=256;depth=1;classes=32768", .batch = 256,
-     .quick_steps = 3, .quick_rounds = 1, .steps = 10, .rounds = 3},
+     .variant = "width=256;depth=1;classes=32768",
+     .batch = 256,
+     .quick_steps = 3,
+     .quick_rounds = 1,
+     .steps = 10,
+     .rounds = 3},
 };
 const int workload_count = sizeof workloads / sizeof *workloads;
 
@@ -42,15 +76,19 @@ const char *scaling_name(enum scaling scaling)
     return scaling == SCALING_STRONG ? "strong" : "weak";
 }
 
-struct cell cell_make(const struct workload *workload, enum scaling scaling, const char *strategy, int gpus, bool no_overlap)
+struct cell cell_make(const struct workload *workload, enum scaling scaling, const char *strategy, int gpus,
+                      bool no_overlap)
 {
-    struct cell cell = {.workload = workload, .strategy = strategy, .scaling = scaling, .gpus = gpus,
+    struct cell cell = {.workload = workload,
+                        .strategy = strategy,
+                        .scaling = scaling,
+                        .gpus = gpus,
                         .no_overlap = no_overlap,
                         .global_batch = workload->batch * (scaling == SCALING_WEAK ? (size_t)gpus : 1)};
     snprintf(cell.id, sizeof cell.id, "%s-%s-%s-%d%s", workload->name, scaling_name(scaling), strategy, gpus,
              no_overlap ? "-no-overlap" : "");
-    snprintf(cell.variant, sizeof cell.variant, "%s%s%s", workload->variant, no_overlap && *workload->variant ? ";" : "",
-             no_overlap ? "no_overlap=1" : "");
+    snprintf(cell.variant, sizeof cell.variant, "%s%s%s", workload->variant,
+             no_overlap && *workload->variant ? ";" : "", no_overlap ? "no_overlap=1" : "");
     return cell;
 }
 

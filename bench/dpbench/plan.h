@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a sweep measures: workloads (a model, its data and its sizes), cells (one strategy on N devices) and the order of
- * the runs. Adding a workload: one row in workloads[] of plan.c.
+ * What a sweep measures: workloads (a model, its data and its sizes), cells (one strategy on N devices) and the order
+ * of the runs. Adding a workload: one row in workloads[] of plan.c.
  */
 #ifndef DPBENCH_PLAN_H
 #define DPBENCH_PLAN_H
@@ -12,16 +12,16 @@
 struct settings;
 
 struct workload {
-    const char *name;         /* for --models */
-    const char *title;        /* for the report */
+    const char *name;  /* for --models */
+    const char *title; /* for the report */
     const char *model, *data;
-    size_t inputs, width, depth, classes;   /* as run */
-    const char *arguments[8]; /* sizes given to the trainer; NULL-terminated */
-    const char *variant;      /* what the trainer then prints as variant */
-    size_t batch;             /* strong scaling: the global batch; weak: per device */
+    size_t inputs, width, depth, classes; /* as run */
+    const char *arguments[8];             /* sizes given to the trainer; NULL-terminated */
+    const char *variant;                  /* what the trainer then prints as variant */
+    size_t batch;                         /* strong scaling: the global batch; weak: per device */
     int quick_steps, quick_rounds, steps, rounds;
-    bool timed;               /* made for times: gets throughput plots and a ddp cell without overlap */
-    bool evaluated;           /* real data: the test accuracy counts */
+    bool timed;     /* made for times: gets throughput plots and a ddp cell without overlap */
+    bool evaluated; /* real data: the test accuracy counts */
 };
 
 extern const struct workload workloads[];
@@ -35,20 +35,21 @@ const char *scaling_name(enum scaling scaling);
 
 struct cell {
     const struct workload *workload;
-    const char *strategy;     /* "single", "dp", "ddp" */
+    const char *strategy; /* "single", "dp", "ddp" */
     enum scaling scaling;
     int gpus;
-    bool no_overlap;          /* ddp only: reductions after the backward pass; for overlap_saved_ms */
+    bool no_overlap; /* ddp only: reductions after the backward pass; for overlap_saved_ms */
     size_t global_batch;
-    char id[96];              /* names its files: "mlp-strong-ddp-4", "mlp-strong-ddp-4-no-overlap" */
-    char variant[96];         /* the column: the workload's and the cell's options in canonical order */
+    char id[96];      /* names its files: "mlp-strong-ddp-4", "mlp-strong-ddp-4-no-overlap" */
+    char variant[96]; /* the column: the workload's and the cell's options in canonical order */
 };
 
-struct cell cell_make(const struct workload *workload, enum scaling scaling, const char *strategy, int gpus, bool no_overlap);
+struct cell cell_make(const struct workload *workload, enum scaling scaling, const char *strategy, int gpus,
+                      bool no_overlap);
 
 /* Cells that are interleaved with each other: one workload under one scaling, all strategies, all N. */
 struct group {
-    struct cell *cells;       /* in the order of a round: by N; single, dp, ddp, ddp without overlap */
+    struct cell *cells; /* in the order of a round: by N; single, dp, ddp, ddp without overlap */
     int cell_count;
     int rounds, steps;
 };
@@ -56,7 +57,7 @@ struct group {
 struct plan {
     struct group *groups;
     int group_count;
-    int cores_per_device;     /* the same for every run of the sweep: max(1, usable cores / largest N) */
+    int cores_per_device; /* the same for every run of the sweep: max(1, usable cores / largest N) */
     int usable_cores;
 };
 
@@ -72,7 +73,8 @@ bool plan_oversubscribed(const struct plan *plan, const struct cell *cell);
 /* The cell of the group that differs from `cell` only in strategy (and overlap); NULL: not in the sweep. */
 const struct cell *group_find(const struct group *group, const char *strategy, int gpus, bool no_overlap);
 
-/* All that determines the sweep, as text: --resume compares it with what the folder was begun with. The caller frees. */
+/* All that determines the sweep, as text: --resume compares it with what the folder was begun with. The caller frees.
+ */
 char *plan_text(const struct plan *plan, const struct settings *settings);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One child process under supervision (process.h): poll on its pidfd and on a signalfd, never a spin, never a bare sleep.
+ * One child process under supervision (process.h): poll on its pidfd and on a signalfd, never a spin, never a bare
+ * sleep.
  */
 #include "process.h"
 
@@ -61,7 +62,7 @@ static void become(const char *const argv[], int log_fd, pid_t parent)
     int null_fd = open("/dev/null", O_RDONLY);
     if (null_fd < 0 || dup2(null_fd, 0) < 0 || dup2(log_fd, 1) < 0 || dup2(log_fd, 2) < 0)
         _exit(EXEC_FAILED);
-    execvp(argv[0], (char *const *)(uintptr_t)argv);  /* it does not change them */
+    execvp(argv[0], (char *const *)(uintptr_t)argv); /* it does not change them */
     dprintf(2, "%s: cannot be started: %s\n", argv[0], strerror(errno));
     _exit(EXEC_FAILED);
 }
@@ -100,7 +101,7 @@ static void supervise(pid_t pid, int pid_fd, double deadline, struct process_res
             return;
         int signal_number = process_pending_signal();
         if (signal_number && ending)
-            deadline = 0;  /* asked twice: at once */
+            deadline = 0; /* asked twice: at once */
         if (signal_number && !result->interrupted)
             result->interrupted = signal_number;
         bool late = clock_seconds() >= deadline;
@@ -153,7 +154,8 @@ int process_run(const char *const argv[], const char *log, double deadline, stru
     if (!rc) {
         supervise(pid, pid_fd, begin + deadline, result);
         siginfo_t info = {0};
-        waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT);  /* still a zombie: its group's number cannot be taken over */
+        waitid(P_PID, (id_t)pid, &info,
+               WEXITED | WNOWAIT); /* still a zombie: its group's number cannot be taken over */
         kill(-pid, SIGKILL);
         waitpid(pid, NULL, 0);
         result->exit_code = info.si_code == CLD_EXITED ? info.si_status : EXIT_SIGNAL + info.si_status;

@@ -48,5 +48,6 @@ void progress_done(struct progress *progress, const char *what, const char *resu
 void progress_end(const struct progress *progress)
 {
     double seconds = clock_seconds() - progress->begin;
-    printf("%d of %d runs done in %d min %02d s\n", progress->done, progress->total, (int)seconds / 60, (int)seconds % 60);
+    printf("%d of %d runs done in %d min %02d s\n", progress->done, progress->total, (int)seconds / 60,
+           (int)seconds % 60);
 }

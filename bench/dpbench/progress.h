@@ -9,8 +9,8 @@
 
 struct progress {
     int done, total;
-    double begin;       /* clock_seconds */
-    double ran;         /* seconds spent in runs that were not kept from before */
+    double begin; /* clock_seconds */
+    double ran;   /* seconds spent in runs that were not kept from before */
     int ran_count;
     bool terminal;
 };

@@ -13,7 +13,7 @@
 #include "sys/log.h"
 #include "text.h"
 
-#define RECORD_LIMIT ((size_t)64 << 20)  /* bytes */
+#define RECORD_LIMIT ((size_t)64 << 20) /* bytes */
 
 static int add_line(struct record *record, const char *path, const char *text, size_t length)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What one run of a trainer left behind: the JSON lines of docs/output.md, and one line more that the sweep adds when the
- * process has ended, {"type": "run", "round", "exit_code", "seconds", "status", "reason"}. A file without that line was
- * cut off by an interrupt; its run is done again.
+ * What one run of a trainer left behind: the JSON lines of docs/output.md, and one line more that the sweep adds when
+ * the process has ended, {"type": "run", "round", "exit_code", "seconds", "status", "reason"}. A file without that line
+ * was cut off by an interrupt; its run is done again.
  */
 #ifndef DPBENCH_RECORD_H
 #define DPBENCH_RECORD_H
@@ -12,11 +12,11 @@
 #include <cjson/cJSON.h>
 
 struct record {
-    cJSON **lines;          /* [count] objects in the file's order; owned */
+    cJSON **lines; /* [count] objects in the file's order; owned */
     int count;
-    const cJSON *header;    /* the first line of that type, or NULL */
-    const cJSON *summary;   /* the last of that type, or NULL */
-    const cJSON *run;       /* likewise */
+    const cJSON *header;  /* the first line of that type, or NULL */
+    const cJSON *summary; /* the last of that type, or NULL */
+    const cJSON *run;     /* likewise */
 };
 
 /* Reads a file of JSON lines. A line that is no object with a "type", or a last line without its end: EXIT_BAD_FILE,

@@ -27,7 +27,7 @@ struct page {
     int figure_count;
 };
 
-/* ---- pictures ------------------------------------------------------------------------------------------------------------ */
+/* ---- pictures -------------------------------------------------------------------------------- */
 
 static void put_figures(const struct page *page, int band, FILE *out)
 {
@@ -38,7 +38,8 @@ static void put_figures(const struct page *page, int band, FILE *out)
         char *path = text_format("%s/%s.svg", page->folder, figure->name);
         void *data = NULL;
         size_t bytes = 0;
-        bool drawn = folder_has(page->folder, path + strlen(page->folder) + 1) && !file_read(path, PICTURE_LIMIT, &data, &bytes);
+        bool drawn =
+            folder_has(page->folder, path + strlen(page->folder) + 1) && !file_read(path, PICTURE_LIMIT, &data, &bytes);
         fputs("<figure>", out);
         if (drawn) {
             fputs("<img alt=\"", out);
@@ -57,7 +58,7 @@ static void put_figures(const struct page *page, int band, FILE *out)
     }
 }
 
-/* ---- tables --------------------------------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static void put_cell(FILE *out, const char *text, const char *class)
 {
@@ -77,8 +78,8 @@ static void put_number(FILE *out, double value, int digits)
 static void put_name(const struct table *rows, int row, FILE *out)
 {
     const char *variant = table_get(rows, row, "variant");
-    char *name = text_format("%s, %s%s%s", table_get(rows, row, "model"), table_get(rows, row, "data"), *variant ? ", " : "",
-                             variant);
+    char *name = text_format("%s, %s%s%s", table_get(rows, row, "model"), table_get(rows, row, "data"),
+                             *variant ? ", " : "", variant);
     put_cell(out, name, "");
     put_cell(out, table_get(rows, row, "strategy"), "");
     put_cell(out, table_get(rows, row, "gpus"), "n");
@@ -114,8 +115,10 @@ static void put_failures(const struct page *page, FILE *out)
         if (!strcmp(table_get(rows, row, "status"), "ok"))
             continue;
         if (!any)
-            fputs("<div class=\"failures\"><h3>Cells that failed</h3><table><tr><th>cell</th><th>strategy</th><th>N</th>"
-                  "<th>status</th><th>reason</th></tr>\n", out);
+            fputs(
+                "<div class=\"failures\"><h3>Cells that failed</h3><table><tr><th>cell</th><th>strategy</th><th>N</th>"
+                "<th>status</th><th>reason</th></tr>\n",
+                out);
         any = true;
         fputs("<tr>", out);
         put_name(rows, row, out);
@@ -179,7 +182,7 @@ static void put_settings(const struct page *page, FILE *out)
     put_setting(out, "run", table_get(rows, row, "run"));
 }
 
-/* ---- the template ----------------------------------------------------------------------------------------------------------- */
+/* ---- the template ---------------------------------------------------------------------------- */
 
 static void put_verdict(const struct page *page, FILE *out)
 {
@@ -200,7 +203,7 @@ static const struct mark {
     const char *name;
     void (*put)(const struct page *page, FILE *out);
 } marks[] = {
-    {"VERDICT", put_verdict}, {"SETTINGS", put_settings}, {"BAND1_FIGURES", put_band1}, {"BAND1_ROWS", put_facts},
+    {"VERDICT", put_verdict},   {"SETTINGS", put_settings},   {"BAND1_FIGURES", put_band1}, {"BAND1_ROWS", put_facts},
     {"FAILURES", put_failures}, {"BAND3_FIGURES", put_band3}, {"BAND3_ROWS", put_times},
 };
 
@@ -217,7 +220,7 @@ static const char *next_mark(const char *at)
 static int fill(const char *template, const struct page *page, FILE *out)
 {
     const char *at = template;
-    for (const char *mark; (mark = next_mark(at)); ) {
+    for (const char *mark; (mark = next_mark(at));) {
         const char *end = strchr(mark + 1, '@');
         size_t i = 0, length = end ? (size_t)(end - mark - 1) : 0, count = sizeof marks / sizeof *marks;
         while (i < count && (strlen(marks[i].name) != length || strncmp(marks[i].name, mark + 1, length)))

@@ -10,32 +10,33 @@
 
 #include "results.h"
 
-/* Writes results.json, the figures' data, the plots (gnuplot scripts of folder `plots`) and report.html from the template
- * there. Without gnuplot the data and scripts are still written, and said so. 0 or an exit code (reported). */
+/* Writes results.json, the figures' data, the plots (gnuplot scripts of folder `plots`) and report.html from the
+ * template there. Without gnuplot the data and scripts are still written, and said so. 0 or an exit code (reported). */
 int report_make(const char *folder, const char *plots);
 
-/* ---- figures.c: data for gnuplot, and running it ---------------------------------------------------------------------- */
+/* ---- figures.c: data for gnuplot, and running it --------------------------------------------- */
 
 struct figure {
-    char name[64];      /* "memory-mlp": NAME.tsv, NAME.svg, NAME.png */
-    char script[32];    /* "memory.gp" */
-    char title[160];    /* above the picture, in the picture */
-    char caption[400];  /* below it in the report: how to read it */
-    int band;           /* 1: true on any machine, 3: measured here */
+    char name[64];     /* "memory-mlp": NAME.tsv, NAME.svg, NAME.png */
+    char script[32];   /* "memory.gp" */
+    char title[160];   /* above the picture, in the picture */
+    char caption[400]; /* below it in the report: how to read it */
+    int band;          /* 1: true on any machine, 3: measured here */
 };
 
 #define FIGURES_MAX 32
 
-/* Chooses the figures for which there is data and writes FOLDER/figures/NAME.tsv. Returns how many, or -1 (reported). */
+/* Chooses the figures for which there is data and writes FOLDER/figures/NAME.tsv. Returns how many, or -1 (reported).
+ */
 int figures_write(const struct results *results, const char *folder, struct figure figures[FIGURES_MAX]);
 
 /* Runs gnuplot for each. Returns 0 if all pictures were made, EXIT_RESOURCE if not (reported). */
 int figures_draw(const struct figure *figures, int count, const char *folder, const char *plots);
 
-/* ---- explain.c: the verdict in words -------------------------------------------------------------------------------------- */
+/* ---- explain.c: the verdict in words --------------------------------------------------------- */
 
-/* Paragraphs of HTML: equality, bytes and the busiest link, what fills device 0, which is faster here and whether that says
- * anything about GPUs. Nothing is claimed that a table does not hold. */
+/* Paragraphs of HTML: equality, bytes and the busiest link, what fills device 0, which is faster here and whether that
+ * says anything about GPUs. Nothing is claimed that a table does not hold. */
 void explain_verdict(const struct results *results, FILE *out);
 
 /* The same as lines of plain text, for the terminal. */

@@ -14,7 +14,7 @@
 
 #define BOOTSTRAP_RESAMPLES 2000
 #define BOOTSTRAP_SEED 1
-#define BOOTSTRAP_STREAM (UINT64_C(1) << 48)  /* no purpose of sys/random.h reaches it */
+#define BOOTSTRAP_STREAM (UINT64_C(1) << 48) /* no purpose of sys/random.h reaches it */
 
 static int ascending(const void *a, const void *b)
 {
@@ -60,7 +60,7 @@ double resampling_rank_test(const double *a, size_t na, const double *b, size_t 
 {
     if (na < RANK_TEST_MINIMUM || nb < RANK_TEST_MINIMUM)
         return NAN;
-    double u = 0;  /* pairs in which a is the larger, ties half */
+    double u = 0; /* pairs in which a is the larger, ties half */
     for (size_t i = 0; i < na; i++)
         for (size_t j = 0; j < nb; j++)
             u += a[i] > b[j] ? 1.0 : a[i] == b[j] ? 0.5 : 0.0;
@@ -69,7 +69,7 @@ double resampling_rank_test(const double *a, size_t na, const double *b, size_t 
     memcpy(all, a, na * sizeof *all);
     memcpy(all + na, b, nb * sizeof *all);
     qsort(all, n, sizeof *all, ascending);
-    double ties = 0;  /* sum of t^3 - t over groups of t equal values */
+    double ties = 0; /* sum of t^3 - t over groups of t equal values */
     for (size_t i = 0, t; i < n; i += t) {
         for (t = 1; i + t < n && all[i + t] == all[i]; t++)
             continue;

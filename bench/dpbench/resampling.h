@@ -12,11 +12,11 @@
 size_t resampling_middle(const double *values, size_t n);
 
 struct interval {
-    double low, high;   /* NAN, NAN: fewer than two values */
+    double low, high; /* NAN, NAN: fewer than two values */
 };
 
-/* 95 % interval of the median by the percentile bootstrap (Efron 1979), 2000 resamples. For a ratio give it the ratios of
- * each round: what drifts between rounds then falls out. */
+/* 95 % interval of the median by the percentile bootstrap (Efron 1979), 2000 resamples. For a ratio give it the ratios
+ * of each round: what drifts between rounds then falls out. */
 struct interval resampling_interval(const double *values, size_t n);
 
 /* Two-sided p value of the Mann-Whitney rank test (1947): normal approximation with correction for ties and continuity,

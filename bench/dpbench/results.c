@@ -15,19 +15,85 @@
 #define KEY "strategy", "variant", "model", "data", "gpus", "scaling", "global_batch"
 
 static const char *const row_columns[] = {
-    "schema", "run", "time", "host", "backend", "device", "clock", "machine", "strategy", "variant", "model", "precision",
-    "optimizer", "data", "gpus", "cores_per_device", "scaling", "global_batch", "batch_per_gpu", "accumulate",
-    "params", "rounds", "steps", "step_ms", "step_ms_mad", "step_ms_p95", "samples_per_s", "samples_per_s_lo",
-    "samples_per_s_hi", "speedup", "efficiency",
-    "scatter_ms", "replicate_ms", "forward_ms", "gather_ms", "loss_ms", "backward_ms", "reduce_ms",
-    "allreduce_exposed_ms", "update_ms", "host_ms", "wait_ms", "comm_hidden_ms", "overlap_saved_ms",
-    "mem_peak_mib", "mem_device0_mib", "mem_median_others_mib", "mem_imbalance", "util_mean", "util_device0", "comm_mib",
-    "comm_mib_formula", "busiest_link_mib", "comm_source",
-    "loss_first", "loss_last", "checksum", "checksum_ref", "equal", "oversubscribed", "status", "reason",
+    "schema",
+    "run",
+    "time",
+    "host",
+    "backend",
+    "device",
+    "clock",
+    "machine",
+    "strategy",
+    "variant",
+    "model",
+    "precision",
+    "optimizer",
+    "data",
+    "gpus",
+    "cores_per_device",
+    "scaling",
+    "global_batch",
+    "batch_per_gpu",
+    "accumulate",
+    "params",
+    "rounds",
+    "steps",
+    "step_ms",
+    "step_ms_mad",
+    "step_ms_p95",
+    "samples_per_s",
+    "samples_per_s_lo",
+    "samples_per_s_hi",
+    "speedup",
+    "efficiency",
+    "scatter_ms",
+    "replicate_ms",
+    "forward_ms",
+    "gather_ms",
+    "loss_ms",
+    "backward_ms",
+    "reduce_ms",
+    "allreduce_exposed_ms",
+    "update_ms",
+    "host_ms",
+    "wait_ms",
+    "comm_hidden_ms",
+    "overlap_saved_ms",
+    "mem_peak_mib",
+    "mem_device0_mib",
+    "mem_median_others_mib",
+    "mem_imbalance",
+    "util_mean",
+    "util_device0",
+    "comm_mib",
+    "comm_mib_formula",
+    "busiest_link_mib",
+    "comm_source",
+    "loss_first",
+    "loss_last",
+    "checksum",
+    "checksum_ref",
+    "equal",
+    "oversubscribed",
+    "status",
+    "reason",
 };
 static const char *const device_columns[] = {
-    KEY, "device", "rank", "cores", "mem_peak_mib", "mem_parameters_mib", "mem_gradients_mib", "mem_optimizer_mib",
-    "mem_activations_mib", "mem_outputs_mib", "mem_communication_mib", "mem_data_mib", "util", "busy_ms", "sent_mib",
+    KEY,
+    "device",
+    "rank",
+    "cores",
+    "mem_peak_mib",
+    "mem_parameters_mib",
+    "mem_gradients_mib",
+    "mem_optimizer_mib",
+    "mem_activations_mib",
+    "mem_outputs_mib",
+    "mem_communication_mib",
+    "mem_data_mib",
+    "util",
+    "busy_ms",
+    "sent_mib",
     "received_mib",
 };
 static const char *const step_columns[] = {KEY, "round", "step", "ms", "loss"};
@@ -35,8 +101,24 @@ static const char *const traffic_columns[] = {KEY, "phase", "from", "to", "bytes
 static const char *const ledger_columns[] = {KEY, "phase", "counted", "formula"};
 static const char *const accuracy_columns[] = {KEY, "test_samples", "test_correct", "test_accuracy"};
 static const char *const pair_columns[] = {
-    "model", "data", "variant", "gpus", "scaling", "global_batch", "left", "right", "rounds", "left_step_ms",
-    "right_step_ms", "ratio", "ratio_lo", "ratio_hi", "p_value", "equal", "gradient_difference", "loss_difference",
+    "model",
+    "data",
+    "variant",
+    "gpus",
+    "scaling",
+    "global_batch",
+    "left",
+    "right",
+    "rounds",
+    "left_step_ms",
+    "right_step_ms",
+    "ratio",
+    "ratio_lo",
+    "ratio_hi",
+    "p_value",
+    "equal",
+    "gradient_difference",
+    "loss_difference",
     "oversubscribed",
 };
 static const char *const key_columns[] = {KEY};
@@ -58,8 +140,8 @@ void results_open(struct results *results)
 #define TABLES 7
 static void list_tables(struct results *results, struct table *tables[TABLES])
 {
-    struct table *all[TABLES] = {&results->devices, &results->steps, &results->traffic, &results->ledger, &results->accuracy,
-                                 &results->pairs, &results->rows};
+    struct table *all[TABLES] = {&results->devices,  &results->steps, &results->traffic, &results->ledger,
+                                 &results->accuracy, &results->pairs, &results->rows};
     memcpy(tables, all, sizeof all);
 }
 
@@ -74,13 +156,13 @@ void results_close(struct results *results)
 int results_find(const struct table *table, int start, const struct cell *cell)
 {
     for (int row = start; row < table->row_count; row++)
-        if (!strcmp(table_get(table, row, "strategy"), cell->strategy)
-            && !strcmp(table_get(table, row, "variant"), cell->variant)
-            && !strcmp(table_get(table, row, "model"), cell->workload->model)
-            && !strcmp(table_get(table, row, "data"), cell->workload->data)
-            && (int)table_number(table, row, "gpus") == cell->gpus
-            && !strcmp(table_get(table, row, "scaling"), scaling_name(cell->scaling))
-            && (size_t)table_number(table, row, "global_batch") == cell->global_batch)
+        if (!strcmp(table_get(table, row, "strategy"), cell->strategy) &&
+            !strcmp(table_get(table, row, "variant"), cell->variant) &&
+            !strcmp(table_get(table, row, "model"), cell->workload->model) &&
+            !strcmp(table_get(table, row, "data"), cell->workload->data) &&
+            (int)table_number(table, row, "gpus") == cell->gpus &&
+            !strcmp(table_get(table, row, "scaling"), scaling_name(cell->scaling)) &&
+            (size_t)table_number(table, row, "global_batch") == cell->global_batch)
             return row;
     return -1;
 }

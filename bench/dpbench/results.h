@@ -15,28 +15,28 @@
 #define RESULTS_SCHEMA "1"
 
 struct results {
-    struct table rows;      /* results.csv: a row a cell */
-    struct table devices;   /* devices.csv: a row a cell and device */
-    struct table steps;     /* steps.csv: every timed step of every round */
-    struct table traffic;   /* traffic.csv: bytes a step by phase and ordered pair of devices */
-    struct table accuracy;  /* accuracy.csv: a row a cell with a test set */
-    struct table ledger;    /* ledger.csv: bytes a step by phase, counted and by formula */
-    struct table pairs;     /* pairs.csv: two cells of one group compared */
+    struct table rows;     /* results.csv: a row a cell */
+    struct table devices;  /* devices.csv: a row a cell and device */
+    struct table steps;    /* steps.csv: every timed step of every round */
+    struct table traffic;  /* traffic.csv: bytes a step by phase and ordered pair of devices */
+    struct table accuracy; /* accuracy.csv: a row a cell with a test set */
+    struct table ledger;   /* ledger.csv: bytes a step by phase, counted and by formula */
+    struct table pairs;    /* pairs.csv: two cells of one group compared */
 };
 
 /* A cell's runs, and what was found about them. */
 struct measured {
     const struct cell *cell;
-    struct record *records;     /* [rounds], those done; owned */
+    struct record *records; /* [rounds], those done; owned */
     int rounds;
-    double *round_ms;           /* [rounds] median step of each round */
-    double *round_rate;         /* [rounds] samples per second of each round */
-    int middle;                 /* the round with the median step_ms: its breakdown is the row's */
-    char status[24];            /* "ok", or what docs/output.md names */
+    double *round_ms;   /* [rounds] median step of each round */
+    double *round_rate; /* [rounds] samples per second of each round */
+    int middle;         /* the round with the median step_ms: its breakdown is the row's */
+    char status[24];    /* "ok", or what docs/output.md names */
     char reason[600];
     enum equality equal;
     char checksum_ref[24];
-    struct comparison pair;     /* ddp: with dp at the same N */
+    struct comparison pair; /* ddp: with dp at the same N */
 };
 
 void results_open(struct results *results);
@@ -53,11 +53,11 @@ void measured_free(struct measured *measured);
 bool measured_ok(const struct measured *measured);
 
 /* The measured cell of the group with that strategy, or NULL if absent or failed. */
-const struct measured *measured_find(const struct measured *all, const struct group *group, const char *strategy, int gpus,
-                                     bool no_overlap);
+const struct measured *measured_find(const struct measured *all, const struct group *group, const char *strategy,
+                                     int gpus, bool no_overlap);
 
-/* Compares dp with ddp at each N, ddp without overlap with ddp, and each with single where the global batch is the same;
- * sets equal, checksum_ref, pair and, for `no`, reason. Gradients of round 0 are FOLDER/ID.gradients. */
+/* Compares dp with ddp at each N, ddp without overlap with ddp, and each with single where the global batch is the
+ * same; sets equal, checksum_ref, pair and, for `no`, reason. Gradients of round 0 are FOLDER/ID.gradients. */
 void results_prove(const struct group *group, struct measured *all, const char *folder);
 
 /* Adds the rows of all cells of a finished group that have none yet. */
@@ -70,7 +70,8 @@ int results_write(const struct results *results, const char *folder);
 /* Reads all tables and drops rows of cells that results.csv does not have. */
 int results_read(struct results *results, const char *folder);
 
-/* Writes results.json: {"results": [{column: value}, ...], "devices": [...], ...}, numbers as numbers, empty as null. */
+/* Writes results.json: {"results": [{column: value}, ...], "devices": [...], ...}, numbers as numbers, empty as null.
+ */
 int results_write_json(const struct results *results, const char *folder);
 
 #endif

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * From a finished group's runs to rows (results.h): what the trainers measured is copied, medians and intervals over the
- * rounds are added, and what needs two cells (speed-up, overlap, pairs) is worked out. docs/results.md has the formulas.
+ * From a finished group's runs to rows (results.h): what the trainers measured is copied, medians and intervals over
+ * the rounds are added, and what needs two cells (speed-up, overlap, pairs) is worked out. docs/results.md has the
+ * formulas.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "results.h"
 #include "resampling.h"
+#include "results.h"
 #include "run/statistics.h"
 #include "text.h"
 
@@ -16,12 +17,13 @@
 static const char *const header_texts[] = {"time", "host", "backend", "device", "precision", "optimizer"};
 static const char *const header_numbers[] = {"cores_per_device", "batch_per_gpu", "accumulate", "params"};
 static const char *const middle_numbers[] = {
-    "scatter_ms", "replicate_ms", "forward_ms", "gather_ms", "loss_ms", "backward_ms", "reduce_ms", "allreduce_exposed_ms",
-    "update_ms", "host_ms", "wait_ms", "comm_hidden_ms", "util_mean", "util_device0",
+    "scatter_ms",           "replicate_ms", "forward_ms", "gather_ms", "loss_ms",        "backward_ms", "reduce_ms",
+    "allreduce_exposed_ms", "update_ms",    "host_ms",    "wait_ms",   "comm_hidden_ms", "util_mean",   "util_device0",
 };
 static const char *const constant_numbers[] = {
-    "mem_peak_mib", "mem_device0_mib", "mem_median_others_mib", "mem_imbalance", "comm_mib", "comm_mib_formula",
-    "busiest_link_mib", "loss_first", "loss_last",
+    "mem_peak_mib",     "mem_device0_mib", "mem_median_others_mib",
+    "mem_imbalance",    "comm_mib",        "comm_mib_formula",
+    "busiest_link_mib", "loss_first",      "loss_last",
 };
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
@@ -135,7 +137,8 @@ static void add_row(struct table *table, const struct plan *plan, const struct g
         set_result(table, row, plan, group, all, measured);
     table_set(table, row, "equal", "%s", equality_name(measured->equal));
     table_set(table, row, "oversubscribed", "%s", plan_oversubscribed(plan, measured->cell) ? "yes" : "no");
-    table_set(table, row, "status", "%s", measured->equal == EQUAL_NO && measured_ok(measured) ? "failed" : measured->status);
+    table_set(table, row, "status", "%s",
+              measured->equal == EQUAL_NO && measured_ok(measured) ? "failed" : measured->status);
     if (*measured->reason)
         table_set(table, row, "reason", "%s", measured->reason);
 }
@@ -208,8 +211,9 @@ static void add_pair(struct table *table, const struct plan *plan, const struct 
     table_set_number(table, row, "ratio", ratio);
     table_set_number(table, row, "ratio_lo", interval.low);
     table_set_number(table, row, "ratio_hi", interval.high);
-    table_set_number(table, row, "p_value",
-                     resampling_rank_test(left->round_ms, (size_t)left->rounds, right->round_ms, (size_t)right->rounds));
+    table_set_number(
+        table, row, "p_value",
+        resampling_rank_test(left->round_ms, (size_t)left->rounds, right->round_ms, (size_t)right->rounds));
     table_set(table, row, "oversubscribed", "%s", plan_oversubscribed(plan, cell) ? "yes" : "no");
     if (strcmp(left_name, "dp") || strcmp(right_name, "ddp"))
         return;
@@ -219,7 +223,8 @@ static void add_pair(struct table *table, const struct plan *plan, const struct 
 }
 
 /* dp over ddp at each N; on one device, each over single: what the wrapper costs; ddp without overlap over with. */
-static void add_pairs(struct table *table, const struct plan *plan, const struct group *group, const struct measured *all)
+static void add_pairs(struct table *table, const struct plan *plan, const struct group *group,
+                      const struct measured *all)
 {
     for (int c = 0; c < group->cell_count; c++) {
         const struct cell *cell = &group->cells[c];

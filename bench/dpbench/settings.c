@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Parsing the sweep's options (settings.h). Numbers are read whole; every refusal names the option, the value and what is
- * allowed.
+ * Parsing the sweep's options (settings.h). Numbers are read whole; every refusal names the option, the value and what
+ * is allowed.
  */
 #include "settings.h"
 
@@ -17,7 +17,8 @@
 
 static const char help[] =
     "Usage: dpbench sweep [OPTION]...\n"
-    "Measures single, dp and ddp in turn, proves that they train the same model, and writes CSV files, plots and a report.\n"
+    "Measures single, dp and ddp in turn, proves that they train the same model, and writes CSV files, plots and a "
+    "report.\n"
     "\n"
     "  --quick              few rounds on 1, 2, 4 devices: under 3 minutes on 2 cores\n"
     "  --gpus LIST          numbers of devices, such as 1,2,4,8\n"
@@ -37,8 +38,23 @@ static const char help[] =
     "\n"
     "Workloads:\n";
 
-enum { QUICK = 1, GPUS, STRATEGIES, MODELS, SCALING, ROUNDS, STEPS, DEVICE, CORES, OUT, RESUME, RUN_TIMEOUT, PROGRAMS, PLOTS,
-       HELP };
+enum {
+    QUICK = 1,
+    GPUS,
+    STRATEGIES,
+    MODELS,
+    SCALING,
+    ROUNDS,
+    STEPS,
+    DEVICE,
+    CORES,
+    OUT,
+    RESUME,
+    RUN_TIMEOUT,
+    PROGRAMS,
+    PLOTS,
+    HELP
+};
 
 static const struct option options[] = {
     {"quick", no_argument, NULL, QUICK},
@@ -163,24 +179,43 @@ static int set_option(struct settings *settings, int option, const char *text)
 {
     int seconds, rc = EXIT_OK;
     switch (option) {
-    case QUICK: settings->quick = true; break;
-    case RESUME: settings->resume = true; break;
-    case GPUS: return parse_list(text, add_gpus, settings);
-    case STRATEGIES: return parse_list(text, add_strategy, settings);
-    case MODELS: return parse_list(text, add_model, settings);
-    case SCALING: return parse_list(text, add_scaling, settings);
-    case ROUNDS: return parse_integer("rounds", text, 1, 99, &settings->rounds);
-    case STEPS: return parse_integer("steps", text, 1, 100000, &settings->steps);
-    case CORES: return parse_integer("cores", text, 1, 1 << 16, &settings->cores);
+    case QUICK:
+        settings->quick = true;
+        break;
+    case RESUME:
+        settings->resume = true;
+        break;
+    case GPUS:
+        return parse_list(text, add_gpus, settings);
+    case STRATEGIES:
+        return parse_list(text, add_strategy, settings);
+    case MODELS:
+        return parse_list(text, add_model, settings);
+    case SCALING:
+        return parse_list(text, add_scaling, settings);
+    case ROUNDS:
+        return parse_integer("rounds", text, 1, 99, &settings->rounds);
+    case STEPS:
+        return parse_integer("steps", text, 1, 100000, &settings->steps);
+    case CORES:
+        return parse_integer("cores", text, 1, 1 << 16, &settings->cores);
     case RUN_TIMEOUT:
         rc = parse_integer("run-timeout", text, 1, 86400, &seconds);
         settings->run_timeout = rc ? 0 : seconds;
         return rc;
-    case DEVICE: return set_device(settings, text);
-    case OUT: settings->out = text; break;
-    case PROGRAMS: settings->programs = text; break;
-    case PLOTS: settings->plots = text; break;
-    default: return EXIT_USAGE;
+    case DEVICE:
+        return set_device(settings, text);
+    case OUT:
+        settings->out = text;
+        break;
+    case PROGRAMS:
+        settings->programs = text;
+        break;
+    case PLOTS:
+        settings->plots = text;
+        break;
+    default:
+        return EXIT_USAGE;
     }
     return rc;
 }

@@ -7,22 +7,22 @@
 
 #include <stdbool.h>
 
-#define SETTINGS_MAX_GPUS 16      /* numbers in --gpus */
-#define SETTINGS_LARGEST_N 64     /* the trainers' limit */
+#define SETTINGS_MAX_GPUS 16  /* numbers in --gpus */
+#define SETTINGS_LARGEST_N 64 /* the trainers' limit */
 
 struct settings {
     bool quick, resume;
-    int gpus[SETTINGS_MAX_GPUS], gpu_count;      /* ascending, each once */
-    bool single, dp, ddp;                        /* --strategies */
-    unsigned workloads;                          /* bit i: workloads[i], --models */
-    bool strong, weak;                           /* --scaling */
-    int rounds, steps;                           /* 0: the workload's own */
-    int cores;                                   /* --cores: usable cores, 0: ask the machine */
-    const char *device;                          /* auto, soft, cuda */
-    const char *out;                             /* folder; made if missing (its parent must exist) */
-    const char *programs;                        /* folder of dp-train and ddp-train */
-    const char *plots;                           /* folder of the gnuplot scripts and the report's template */
-    double run_timeout;                          /* seconds for one run of a trainer */
+    int gpus[SETTINGS_MAX_GPUS], gpu_count; /* ascending, each once */
+    bool single, dp, ddp;                   /* --strategies */
+    unsigned workloads;                     /* bit i: workloads[i], --models */
+    bool strong, weak;                      /* --scaling */
+    int rounds, steps;                      /* 0: the workload's own */
+    int cores;                              /* --cores: usable cores, 0: ask the machine */
+    const char *device;                     /* auto, soft, cuda */
+    const char *out;                        /* folder; made if missing (its parent must exist) */
+    const char *programs;                   /* folder of dp-train and ddp-train */
+    const char *plots;                      /* folder of the gnuplot scripts and the report's template */
+    double run_timeout;                     /* seconds for one run of a trainer */
 };
 
 /* 0; EXIT_USAGE (reported); -1: help was printed. The strings point into argv or are static. */

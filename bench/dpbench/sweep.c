@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The order of a sweep (sweep.h). A run's file is whole or absent: the trainer writes ID.rN.part, the sweep adds its line
- * and renames. So a sweep that is killed anywhere goes on at the first run that has no file.
+ * The order of a sweep (sweep.h). A run's file is whole or absent: the trainer writes ID.rN.part, the sweep adds its
+ * line and renames. So a sweep that is killed anywhere goes on at the first run that has no file.
  */
 #include "sweep.h"
 
@@ -31,7 +31,7 @@ struct sweep {
     struct results results;
     struct progress progress;
     char run_id[32];
-    int interrupted;    /* signal, or 0 */
+    int interrupted; /* signal, or 0 */
 };
 
 /* What the trainer's exit code and summary make of a run. */
@@ -45,7 +45,8 @@ static const char *run_status(const struct process_result *result, const struct 
     return strcmp(said, "ok") ? "failed" : "ok";
 }
 
-static void run_reason(const struct process_result *result, const struct record *record, double limit, char *reason, size_t size)
+static void run_reason(const struct process_result *result, const struct record *record, double limit, char *reason,
+                       size_t size)
 {
     const char *said = record_text(record->summary, "reason");
     if (result->timed_out)
@@ -60,7 +61,8 @@ static void run_reason(const struct process_result *result, const struct record 
 
 /* Adds the sweep's line to the trainer's file and gives it its final name. A trainer that died in the middle of a line
  * leaves it cut: what can be read no more is replaced by our line alone. */
-static int close_run(struct sweep *sweep, const char *part, const char *path, int round, const struct process_result *result)
+static int close_run(struct sweep *sweep, const char *part, const char *path, int round,
+                     const struct process_result *result)
 {
     struct record record = {0};
     if (access(part, R_OK) == 0 && record_read(&record, part))
@@ -91,7 +93,7 @@ static int close_run(struct sweep *sweep, const char *part, const char *path, in
 }
 
 #define MAX_ARGUMENTS 48
-#define OWNED 7   /* strings made for them */
+#define OWNED 7 /* strings made for them */
 
 /* The trainer's command line for one run. Everything in *owned is freed by the caller. */
 static void trainer_arguments(const struct sweep *sweep, const struct group *group, const struct cell *cell, int round,
@@ -108,9 +110,28 @@ static void trainer_arguments(const struct sweep *sweep, const struct group *gro
     owned[5] = text_format("%s", part);
     owned[6] = text_format("%d", sweep->plan.cores_per_device);
     const char *const common[] = {
-        owned[0], "--gpus", owned[1], "--model", cell->workload->model, "--data", cell->workload->data, "--global-batch",
-        owned[2], "--steps", owned[3], "--warmup", "3", "--seed", "1", "--device", settings->device, "--checksum", "--json",
-        owned[5], "--cores-per-device", owned[6],
+        owned[0],
+        "--gpus",
+        owned[1],
+        "--model",
+        cell->workload->model,
+        "--data",
+        cell->workload->data,
+        "--global-batch",
+        owned[2],
+        "--steps",
+        owned[3],
+        "--warmup",
+        "3",
+        "--seed",
+        "1",
+        "--device",
+        settings->device,
+        "--checksum",
+        "--json",
+        owned[5],
+        "--cores-per-device",
+        owned[6],
     };
     for (size_t i = 0; i < sizeof common / sizeof *common; i++)
         argv[n++] = common[i];
@@ -129,7 +150,8 @@ static void trainer_arguments(const struct sweep *sweep, const struct group *gro
     argv[n] = NULL;
 }
 
-static int run_trainer(struct sweep *sweep, const struct group *group, const struct cell *cell, int round, const char *path)
+static int run_trainer(struct sweep *sweep, const struct group *group, const struct cell *cell, int round,
+                       const char *path)
 {
     char *part = text_format("%s/runs/%s.r%d.part", sweep->settings->out, cell->id, round);
     char *log = text_format("%s/runs/%s.log", sweep->settings->out, cell->id);

@@ -10,9 +10,9 @@
 #include <stdio.h>
 
 struct text {
-    char *data;   /* valid after text_close; the caller frees */
+    char *data; /* valid after text_close; the caller frees */
     size_t size;
-    FILE *out;    /* print here */
+    FILE *out; /* print here */
 };
 
 void text_open(struct text *text);

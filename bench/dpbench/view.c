@@ -21,10 +21,10 @@ static void add_gpus(struct view *view, int gpus)
 
 static bool row_belongs(const struct table *rows, int row, const struct view *view)
 {
-    return !strcmp(table_get(rows, row, "model"), view->workload->model)
-        && !strcmp(table_get(rows, row, "data"), view->workload->data)
-        && !strcmp(table_get(rows, row, "variant"), view->workload->variant)
-        && !strcmp(table_get(rows, row, "scaling"), scaling_name(view->scaling));
+    return !strcmp(table_get(rows, row, "model"), view->workload->model) &&
+           !strcmp(table_get(rows, row, "data"), view->workload->data) &&
+           !strcmp(table_get(rows, row, "variant"), view->workload->variant) &&
+           !strcmp(table_get(rows, row, "scaling"), scaling_name(view->scaling));
 }
 
 int views_make(const struct results *results, struct view views[VIEWS_MAX])
@@ -70,8 +70,8 @@ int view_pair(const struct view *view, int gpus, const char *left, const char *r
 {
     const struct table *pairs = &view->results->pairs;
     for (int row = 0; row < pairs->row_count; row++)
-        if (row_belongs(pairs, row, view) && (int)table_number(pairs, row, "gpus") == gpus
-            && !strcmp(table_get(pairs, row, "left"), left) && !strcmp(table_get(pairs, row, "right"), right))
+        if (row_belongs(pairs, row, view) && (int)table_number(pairs, row, "gpus") == gpus &&
+            !strcmp(table_get(pairs, row, "left"), left) && !strcmp(table_get(pairs, row, "right"), right))
             return row;
     return -1;
 }

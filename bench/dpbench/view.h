@@ -12,7 +12,7 @@ struct view {
     const struct results *results;
     const struct workload *workload;
     enum scaling scaling;
-    int gpus[SETTINGS_MAX_GPUS], gpu_count;   /* the Ns that dp or ddp ran on, ascending */
+    int gpus[SETTINGS_MAX_GPUS], gpu_count; /* the Ns that dp or ddp ran on, ascending */
 };
 
 #define VIEWS_MAX 8

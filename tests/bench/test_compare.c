@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two runs are equal, or they are not: every rule of compare.h, with one bit flipped where it must be seen; and the plan's
- * order.
+ * Two runs are equal, or they are not: every rule of compare.h, with one bit flipped where it must be seen; and the
+ * plan's order.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -55,7 +55,8 @@ static void write_gradients(const char *path, float *weight, float *bias)
     assert_int_equal(tensors_write(path, views, 2, NULL, 0), 0);
 }
 
-/* The largest relative difference of `change` applied to one element of the weight; the tensor's largest element is 2. */
+/* The largest relative difference of `change` applied to one element of the weight; the tensor's largest element is 2.
+ */
 static double difference(float changed)
 {
     float weight[] = {0.5F, -1, 0.25F, 2}, bias[] = {0.125F, 0.75F}, other[] = {0.5F, changed, 0.25F, 2};
@@ -94,12 +95,13 @@ static void other_tensors_are_refused(void **state)
     assert_int_equal(compare_gradients(file_a, file_b, &worst, tensor, sizeof tensor), EXIT_BAD_FILE);
 }
 
-/* ---- the rule --------------------------------------------------------------------------------------------------------------------- */
+/* ---- the rule -------------------------------------------------------------------------------- */
 
 static cJSON *header(const char *backend, int gpus, int batch, int accumulate)
 {
-    char *text = text_format("{\"backend\":\"%s\",\"precision\":\"fp32\",\"gpus\":%d,\"global_batch\":%d,\"accumulate\":%d}", backend,
-                             gpus, batch, accumulate);
+    char *text =
+        text_format("{\"backend\":\"%s\",\"precision\":\"fp32\",\"gpus\":%d,\"global_batch\":%d,\"accumulate\":%d}",
+                    backend, gpus, batch, accumulate);
     cJSON *object = cJSON_Parse(text);
     free(text);
     assert_non_null(object);
@@ -114,8 +116,8 @@ static void bits_are_promised_where_the_design_says(void **state)
         int gpus, batch, accumulate;
         bool promised;
     } cases[] = {
-        {"soft", 1, 128, 1, true},   {"soft", 2, 128, 1, true},  {"soft", 8, 128, 1, true},   {"soft", 3, 129, 1, false},
-        {"soft", 4, 130, 1, false},  {"soft", 4, 128, 2, false}, {"cuda", 4, 128, 1, false},  {"soft", 6, 126, 1, false},
+        {"soft", 1, 128, 1, true},  {"soft", 2, 128, 1, true},  {"soft", 8, 128, 1, true},  {"soft", 3, 129, 1, false},
+        {"soft", 4, 130, 1, false}, {"soft", 4, 128, 2, false}, {"cuda", 4, 128, 1, false}, {"soft", 6, 126, 1, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         cJSON *object = header(cases[i].backend, cases[i].gpus, cases[i].batch, cases[i].accumulate);
@@ -130,10 +132,12 @@ static enum equality compare(const char *checksum, double loss, float element, b
     write_gradients(file_a, other, bias);
     write_gradients(file_b, weight, bias);
     char *mine = text_format("{\"type\":\"summary\",\"checksum\":\"%s\",\"loss_last\":%.9g}", checksum, loss);
-    cJSON *a = cJSON_Parse(mine), *b = cJSON_Parse("{\"type\":\"summary\",\"checksum\":\"0123456789abcdef\",\"loss_last\":2}");
+    cJSON *a = cJSON_Parse(mine),
+          *b = cJSON_Parse("{\"type\":\"summary\",\"checksum\":\"0123456789abcdef\",\"loss_last\":2}");
     struct record record = {.summary = a}, reference = {.summary = b};
     struct comparison comparison;
-    compare_runs(&record, with_gradients ? file_a : NULL, &reference, with_gradients ? file_b : NULL, promised, &comparison);
+    compare_runs(&record, with_gradients ? file_a : NULL, &reference, with_gradients ? file_b : NULL, promised,
+                 &comparison);
     assert_true((comparison.equal == EQUAL_NO || comparison.equal == EQUAL_NA) == (*comparison.reason != '\0'));
     cJSON_Delete(a);
     cJSON_Delete(b);
@@ -158,21 +162,22 @@ static void a_flipped_bit_is_seen(void **state)
     assert_int_equal(compare("", 2, -1, true, true), EQUAL_NA);
 }
 
-/* ---- the plan ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the plan -------------------------------------------------------------------------------- */
 
 static void a_round_takes_all_strategies_in_turn(void **state)
 {
     (void)state;
-    char *argv[] = {(char[]){"sweep"}, (char[]){"--quick"}, (char[]){"--gpus"}, (char[]){"2,1,2"}, (char[]){"--models"},
-                    (char[]){"mlp"}, (char[]){"--cores"}, (char[]){"8"}, NULL};
+    char *argv[] = {(char[]){"sweep"},   (char[]){"--quick"},  (char[]){"--gpus"},
+                    (char[]){"2,1,2"},   (char[]){"--models"}, (char[]){"mlp"},
+                    (char[]){"--cores"}, (char[]){"8"},        NULL};
     struct settings settings;
     assert_int_equal(settings_parse(&settings, 8, argv), 0);
     struct plan plan;
     plan_make(&plan, &settings);
     assert_int_equal(plan.group_count, 1);
     assert_int_equal(plan.cores_per_device, 4);
-    static const char *const order[] = {"mlp-strong-single-1", "mlp-strong-dp-1", "mlp-strong-ddp-1", "mlp-strong-dp-2",
-                                        "mlp-strong-ddp-2", "mlp-strong-ddp-2-no-overlap"};
+    static const char *const order[] = {"mlp-strong-single-1", "mlp-strong-dp-1",  "mlp-strong-ddp-1",
+                                        "mlp-strong-dp-2",     "mlp-strong-ddp-2", "mlp-strong-ddp-2-no-overlap"};
     const struct group *group = &plan.groups[0];
     assert_int_equal(group->cell_count, 6);
     for (int c = 0; c < 6; c++)
@@ -190,15 +195,20 @@ static void cores_per_device_are_the_same_for_every_n(void **state)
         bool largest_oversubscribed;
     } cases[] = {{"1,2,4", "2", 1, true}, {"1,2", "2", 1, false}, {"1,2,4,8", "16", 2, false}, {"1,3", "8", 2, false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char *argv[] = {(char[]){"sweep"}, (char[]){"--gpus"}, text_format("%s", cases[i].gpus), (char[]){"--cores"},
-                        text_format("%s", cases[i].cores), NULL};
+        char *argv[] = {(char[]){"sweep"},
+                        (char[]){"--gpus"},
+                        text_format("%s", cases[i].gpus),
+                        (char[]){"--cores"},
+                        text_format("%s", cases[i].cores),
+                        NULL};
         struct settings settings;
         assert_int_equal(settings_parse(&settings, 5, argv), 0);
         struct plan plan;
         plan_make(&plan, &settings);
         assert_int_equal(plan.cores_per_device, cases[i].each);
         const struct group *group = &plan.groups[0];
-        assert_int_equal(plan_oversubscribed(&plan, &group->cells[group->cell_count - 1]), cases[i].largest_oversubscribed);
+        assert_int_equal(plan_oversubscribed(&plan, &group->cells[group->cell_count - 1]),
+                         cases[i].largest_oversubscribed);
         assert_false(plan_oversubscribed(&plan, &group->cells[0]));
         plan_free(&plan);
         free(argv[2]);
@@ -209,8 +219,9 @@ static void cores_per_device_are_the_same_for_every_n(void **state)
 static void wrong_options_are_refused(void **state)
 {
     (void)state;
-    static const char *const wrong[][2] = {{"--gpus", "0"}, {"--gpus", "4x"}, {"--gpus", ""}, {"--gpus", "1000000000"}, {"--gpus", "-1"},
-                                           {"--rounds", "0"}, {"--steps", "nan"}, {"--device", "tpu"}, {"--models", "vgg"},
+    static const char *const wrong[][2] = {{"--gpus", "0"},          {"--gpus", "4x"},    {"--gpus", ""},
+                                           {"--gpus", "1000000000"}, {"--gpus", "-1"},    {"--rounds", "0"},
+                                           {"--steps", "nan"},       {"--device", "tpu"}, {"--models", "vgg"},
                                            {"--strategies", "fsdp"}, {"--scaling", "up"}, {"--run-timeout", "0"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char *argv[] = {(char[]){"sweep"}, text_format("%s", wrong[i][0]), text_format("%s", wrong[i][1]), NULL};

@@ -98,7 +98,8 @@ static void a_cut_file_is_refused(void **state)
 {
     (void)state;
     static const char whole[] = "name,value,reason\n\"a,b\",0.1,\"two\nlines\"\nplain,2,x\n";
-    const size_t header = strlen("name,value,reason\n"), first = strlen("name,value,reason\n\"a,b\",0.1,\"two\nlines\"\n");
+    const size_t header = strlen("name,value,reason\n"),
+                 first = strlen("name,value,reason\n\"a,b\",0.1,\"two\nlines\"\n");
     for (size_t cut = 0; cut < strlen(whole); cut++) {
         write_file("t.csv", whole, cut);
         struct table table;
@@ -123,7 +124,7 @@ static void another_header_is_refused(void **state)
     }
 }
 
-/* ---- statistics ------------------------------------------------------------------------------------------------------------ */
+/* ---- statistics ------------------------------------------------------------------------------ */
 
 static void medians_and_spread_are_known(void **state)
 {
@@ -172,7 +173,7 @@ static void the_rank_test_gives_known_values(void **state)
     assert_true(isnan(resampling_rank_test(low, 8, high, 9)));
 }
 
-/* ---- JSON lines -------------------------------------------------------------------------------------------------------------- */
+/* ---- JSON lines ------------------------------------------------------------------------------ */
 
 static int read_lines(const char *text, size_t bytes, struct record *record)
 {
@@ -186,8 +187,9 @@ static int read_lines(const char *text, size_t bytes, struct record *record)
 static void lines_are_read(void **state)
 {
     (void)state;
-    static const char text[] = "{\"type\":\"header\",\"gpus\":2}\n{\"type\":\"step\",\"ms\":1.5}\n{\"type\":\"step\",\"ms\":null}\n"
-                               "{\"type\":\"summary\",\"status\":\"ok\"}\n";
+    static const char text[] =
+        "{\"type\":\"header\",\"gpus\":2}\n{\"type\":\"step\",\"ms\":1.5}\n{\"type\":\"step\",\"ms\":null}\n"
+        "{\"type\":\"summary\",\"status\":\"ok\"}\n";
     struct record record;
     assert_int_equal(read_lines(text, strlen(text), &record), 0);
     double *ms;
@@ -211,7 +213,8 @@ static void cut_lines_are_refused(void **state)
         assert_int_equal(read_lines(text, cut, &record), cut == first ? EXIT_OK : EXIT_BAD_FILE);
         record_free(&record);
     }
-    static const char *const wrong[] = {"{}\n", "[1]\n", "{\"type\":1}\n", "{\"type\":\"a\"} x\n", "{\"type\":\"a\"}\n\n"};
+    static const char *const wrong[] = {"{}\n", "[1]\n", "{\"type\":1}\n", "{\"type\":\"a\"} x\n",
+                                        "{\"type\":\"a\"}\n\n"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct record record;
         assert_int_equal(read_lines(wrong[i], strlen(wrong[i]), &record), EXIT_BAD_FILE);
