@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 """Ours beside PyTorch, gloo and MPI, in interleaved rounds; called by bench/peers.sh.
 
-Every program is run once a round, one after the other, so that what disturbs the machine disturbs all. A ratio is taken round by
-round and its median printed with the smallest and the largest. Each of our devices and each peer's rank has one core.
+Every program is run once a round, one after the other, so that what disturbs the machine disturbs all. A ratio is taken
+round by round and its median printed with the smallest and the largest. Each of our devices and each peer's rank has
+one core.
 """
 import argparse
 import json
@@ -52,8 +53,8 @@ class Programs:
 
     def train(self, program, *options):
         path = os.path.join(self.scratch, "train.jsonl")
-        run([self.ours(program), "--device", "soft", "--model", "mlp", "--data", "synthetic", "--global-batch", "128", "--steps",
-             str(self.o.steps), "--warmup", "5", "--cores-per-device", "1", "--json", path, *options])
+        run([self.ours(program), "--device", "soft", "--model", "mlp", "--data", "synthetic", "--global-batch", "128",
+             "--steps", str(self.o.steps), "--warmup", "5", "--cores-per-device", "1", "--json", path, *options])
         with open(path, encoding="utf-8") as f:
             summary = json_lines(f.read())[-1]
         if summary.get("status") != "ok":
@@ -73,8 +74,8 @@ class Programs:
         figures = {}
         for name, size in SIZES.items():
             path = os.path.join(self.scratch, "all_reduce.jsonl")
-            run([self.ours("bench", "collective_perf", "collective-perf"), "all_reduce", "--ranks", "2", "--mode", "processes",
-                 "--device", "soft", "-b", str(size), "-e", str(size), "--json", path])
+            run([self.ours("bench", "collective_perf", "collective-perf"), "all_reduce", "--ranks", "2", "--mode",
+                 "processes", "--device", "soft", "-b", str(size), "-e", str(size), "--json", path])
             with open(path, encoding="utf-8") as f:
                 line = json_lines(f.read())[-1]
             if line["wrong"]:
@@ -85,16 +86,17 @@ class Programs:
     def our_floor(self):
         """The products and the update of the mlp's step alone, and what a launch costs the host."""
         path = os.path.join(self.scratch, "floor.json")
-        run([self.ours("bench", "gbench", "floor-soft"), "--batch", "128", "--steps", str(self.o.steps), "--json", path])
+        run([self.ours("bench", "gbench", "floor-soft"), "--batch", "128", "--steps", str(self.o.steps), "--json",
+             path])
         with open(path, encoding="utf-8") as f:
             line = json_lines(f.read())[-1]
         return {"floor ms": line["step_ms"], "launch us": line["launch_us"]}
 
     def torch(self, ranks):
-        figures = json_lines(run([self.o.python, os.path.join(self.o.peers, "train_torch.py"), "--model", "mlp", "--ranks",
-                                  str(ranks), "--threads", "1", "--global-batch", "128", "--steps", str(self.o.steps)],
-                                 {"OMP_NUM_THREADS": "1"}))[-1]
-        return figures["step_ms"]
+        script = os.path.join(self.o.peers, "train_torch.py")
+        out = run([self.o.python, script, "--model", "mlp", "--ranks", str(ranks), "--threads", "1", "--global-batch", "128",
+                   "--steps", str(self.o.steps)], {"OMP_NUM_THREADS": "1"})
+        return json_lines(out)[-1]["step_ms"]
 
     def torch_single(self):
         return {"torch single ms": self.torch(1)}
@@ -103,9 +105,9 @@ class Programs:
         return {"torch ddp 2 ms": self.torch(2)}
 
     def gloo(self):
-        lines = json_lines(run([self.o.python, os.path.join(self.o.peers, "allreduce_gloo.py"), "--ranks", "2", "--bytes",
-                                *map(str, SIZES.values())]))
-        us = {line["bytes"]: line["us"] for line in lines}
+        script = os.path.join(self.o.peers, "allreduce_gloo.py")
+        out = run([self.o.python, script, "--ranks", "2", "--bytes", *map(str, SIZES.values())])
+        us = {line["bytes"]: line["us"] for line in json_lines(out)}
         return {"gloo " + name: us[size] for name, size in SIZES.items()}
 
     def mpi(self):
@@ -134,7 +136,8 @@ LIMITS = [("ours 1 KiB", "all-reduce of 1 KiB, 2 processes, us", 3.0), ("launch 
 def measure(options, scratch):
     """{figure: [value of each round]} and {what was left out: why}."""
     programs = Programs(options, scratch)
-    order = ["our_all_reduce", "gloo", "mpi", "our_single", "torch_single", "our_floor", "our_ddp1", "our_ddp2", "torch_ddp2"]
+    order = ["our_all_reduce", "gloo", "mpi", "our_single", "torch_single", "our_floor", "our_ddp1", "our_ddp2",
+             "torch_ddp2"]
     values, left_out = {}, {}
     for number in range(options.rounds):
         for name in order:
@@ -170,22 +173,24 @@ def report(values):
         n = min(len(values.get(over, [])), len(values.get(under, [])))
         if n:
             ratios = [a / b for a, b in zip(values[over][:n], values[under][:n])]
-            rows.append({"what": title, "ratio": statistics.median(ratios), "low": min(ratios), "high": max(ratios), "goal": goal,
-                         "rounds": n})
+            rows.append({"what": title, "ratio": statistics.median(ratios), "low": min(ratios), "high": max(ratios),
+                         "goal": goal, "rounds": n})
     for figure, title, most in LIMITS:
         if values.get(figure):
             rows.append({"what": title, "value": statistics.median(values[figure]), "low": min(values[figure]),
                          "high": max(values[figure]), "goal": -most, "rounds": len(values[figure])})
     for row in rows:
         value = row.get("ratio", row.get("value"))
-        print("%-58s %8.2f  (%.2f to %.2f)  %s" % (row["what"], value, row["low"], row["high"], verdict(value, row["goal"])))
+        print("%-58s %8.2f  (%.2f to %.2f)  %s" % (row["what"], value, row["low"], row["high"],
+                                                   verdict(value, row["goal"])))
     return rows
 
 
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
     parser = argparse.ArgumentParser(prog="bench/peers.sh", description=__doc__.splitlines()[0])
-    parser.add_argument("--peers", default=os.path.join(here, "..", "..", "shared", "peers"), help="folder of the peers' programs")
+    parser.add_argument("--peers", default=os.path.join(here, "..", "..", "shared", "peers"),
+                        help="folder of the peers' programs")
     parser.add_argument("--python", default="/usr/bin/python3", help="a python with torch")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=40, help="timed steps of each training")

@@ -28,7 +28,7 @@ size_t resampling_middle(const double *values, size_t n)
     for (size_t i = 0; i < n; i++) {
         size_t below = 0;
         for (size_t j = 0; j < n; j++)
-            below += values[j] < values[i] || (values[j] == values[i] && j < i);
+            below += values[j] < values[i] || (j < i && values[j] == values[i]);
         if (below == (n - 1) / 2)
             middle = i;
     }

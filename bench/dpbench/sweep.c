@@ -280,8 +280,30 @@ static size_t disk_bytes_needed(const struct plan *plan)
     return most + ((size_t)16 << 20);
 }
 
+/* Inside somebody's torchrun or srun, ddp-train would take itself for one of their ranks; here it is a launcher. */
+static void forget_other_launchers(void)
+{
+    static const char *const names[] = {"RANK",
+                                        "WORLD_SIZE",
+                                        "LOCAL_RANK",
+                                        "LOCAL_WORLD_SIZE",
+                                        "MASTER_ADDR",
+                                        "MASTER_PORT",
+                                        "SLURM_PROCID",
+                                        "SLURM_LOCALID",
+                                        "SLURM_NTASKS",
+                                        "PMI_RANK",
+                                        "PMI_SIZE",
+                                        "OMPI_COMM_WORLD_RANK",
+                                        "OMPI_COMM_WORLD_LOCAL_RANK",
+                                        "OMPI_COMM_WORLD_SIZE"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        unsetenv(names[i]);
+}
+
 static int begin(struct sweep *sweep)
 {
+    forget_other_launchers();
     const struct settings *settings = sweep->settings;
     char *plan = plan_text(&sweep->plan, settings);
     int rc = folder_check_programs(settings);
