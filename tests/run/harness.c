@@ -27,6 +27,12 @@ static void configure(void)
     configure_status = engine_configure(&harness.options, harness.options.gpus);
 }
 
+int harness_configure(void)
+{
+    pthread_once(&configured, configure);
+    return configure_status;
+}
+
 void harness_options(struct harness *harness, const char *program, const char *line)
 {
     int count = 1;
@@ -63,9 +69,7 @@ static int open_parts(struct harness *harness)
 
 int harness_open(struct harness *harness, struct world *world)
 {
-    pthread_once(&configured, configure);
-    if (configure_status)
-        return configure_status;
+    TRY(harness_configure());
     harness->world = world;
     if (!world) {
         harness->world = malloc(sizeof *harness->world);

@@ -37,8 +37,11 @@ struct outcome {
 /* Parses "--gpus 4 --global-batch 8" into *options; the harness holds the text. Ends the test program on a refusal. */
 void harness_options(struct harness *harness, const char *program, const char *line);
 
-/* After harness_options and setting harness->strategy: opens data, model and the strategy. world NULL: a world of one. The
- * backend is configured by the first call in a process. 0 or an exit code. */
+/* Configures the backend: once a process, also by harness_open. For tests that run the engine itself. */
+int harness_configure(void);
+
+/* After harness_options and setting harness->strategy: opens data, model and the strategy. world NULL: a world of one. 0 or an
+ * exit code. */
 int harness_open(struct harness *harness, struct world *world);
 void harness_close(struct harness *harness);
 
