@@ -32,7 +32,8 @@ int gpu_device_count(int *count);
 /* The device's model name, and the cores it is bound to as read back ("" on CUDA). Buffers of the caller. */
 int gpu_device_describe(int device, char *name, size_t name_size, char *cores, size_t cores_size);
 
-/* Host seconds (clock_seconds) at which a completed event happened. On CUDA, exact relative to gpu_clock_anchor. */
+/* Host seconds (clock_seconds) at which a completed event happened. On CUDA the event must be one of the current device's,
+ * and the time is exact relative to its gpu_clock_anchor. */
 int gpu_event_time(cudaEvent_t event, double *seconds);
 
 /* Ties the device's clock to the host's; call when the stream is idle (CUDA records an event; soft does nothing). */
@@ -48,8 +49,8 @@ bool gpu_traffic_visit(gpu_traffic_visitor *visit, void *context);
 void gpu_traffic_reset(void);
 
 /* Waits until the stream is idle, at most limit_s; comm may be NULL. A collective that failed or outlived the limit is
- * aborted and reported with the ranks it names: EXIT_TIME_LIMIT for the limit, EXIT_CHECK_FAILED else. On CUDA polls
- * (NCCL has no limit of its own); on soft the collective itself keeps the limit. */
+ * reported with the ranks it names: EXIT_TIME_LIMIT for the limit, EXIT_CHECK_FAILED else; the communicator's owner then
+ * ends it by ncclCommAbort. On CUDA polls (NCCL has no limit of its own); on soft the collective itself keeps the limit. */
 int gpu_stream_finish(cudaStream_t stream, ncclComm_t comm, double limit_s);
 
 /* Writes out the record (if asked for) at the end of the run. */

@@ -1,35 +1,64 @@
 /* SPDX-License-Identifier: MIT
  *
- * backend.h on CUDA devices.
+ * CUDA behind backend.h.
  */
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 
-#include "gpu/backend.h"
-#include "gpu/memory.h"
+#include "backend.h"
+#include "memory.h"
 #include "sys/clock.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
+#include "vendor.h"
 
-#define MAX_DEVICES 64
-#define POLL_SECONDS 20e-6 /* of gpu_stream_finish after its first millisecond of polling without a pause */
+#define DEVICES_MAX 64
+#define POLL_BUSY_S 0.001   /* most steps end within this: then no sleep delays the reading of the clock */
+#define POLL_SLEEP_S 50e-6
 
-/* One moment known on both clocks: the event and the host's time when it had just happened. */
+/* Ties a device's clock to the host's: this event happened at this host time. */
 struct anchor {
     cudaEvent_t event;
-    double host_seconds;
+    double host_s;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct anchor anchors[MAX_DEVICES];
+static struct anchor anchors[DEVICES_MAX];
 
-const char *gpu_backend_name(void) { return "cuda"; }
+const char *gpu_backend_name(void)
+{
+    return "cuda";
+}
+
+const char *vendor_error_detail(void)
+{
+    return "";
+}
+
+bool vendor_is_resource_error(cudaError_t error)
+{
+    switch (error) {
+    case cudaErrorMemoryAllocation:
+    case cudaErrorInitializationError:
+    case cudaErrorInsufficientDriver:
+    case cudaErrorNoDevice:
+    case cudaErrorInvalidDevice:
+    case cudaErrorDevicesUnavailable:
+    case cudaErrorSystemDriverMismatch:
+    case cudaErrorSystemNotReady:
+        return true;
+    default:
+        return false;
+    }
+}
 
 int gpu_configure(const struct gpu_settings *settings)
 {
-    if (settings->record_path || settings->shape_only) {
-        log_error("--record and --shape-only need soft GPUs; the device in use is a CUDA device (say --device soft)");
+    if (settings->record_path) {
+        log_error("--record %s: only soft GPUs record a run; this one uses CUDA", settings->record_path);
+        return EXIT_RESOURCE;
+    }
+    if (settings->shape_only) {
+        log_error("--shape-only: only soft GPUs can leave the work out; this run uses CUDA");
         return EXIT_RESOURCE;
     }
     memory_set_limit(settings->device_memory);
@@ -42,9 +71,9 @@ int gpu_device_count(int *count)
     cudaError_t error = cudaGetDeviceCount(count);
     if (error == cudaSuccess && *count > 0)
         return EXIT_OK;
-    log_error("no CUDA device: %s", error == cudaSuccess ? "none is visible" : cudaGetErrorString(error));
-    cudaGetLastError();
+    (void)cudaGetLastError();
     *count = 0;
+    log_error("no CUDA device: %s", error == cudaSuccess ? "none is visible" : cudaGetErrorString(error));
     return EXIT_RESOURCE;
 }
 
@@ -58,83 +87,90 @@ int gpu_device_describe(int device, char *name, size_t name_size, char *cores, s
     return EXIT_OK;
 }
 
-int gpu_clock_anchor(int device, cudaStream_t stream)
-{
-    struct anchor *anchor = &anchors[device];
-    pthread_mutex_lock(&lock);
-    cudaError_t error = anchor->event ? cudaSuccess : cudaEventCreateWithFlags(&anchor->event, cudaEventDefault);
-    if (error == cudaSuccess)
-        error = cudaEventRecord(anchor->event, stream);
-    if (error == cudaSuccess)
-        error = cudaEventSynchronize(anchor->event);
-    anchor->host_seconds = clock_seconds();
-    pthread_mutex_unlock(&lock);
-    GPU_TRY(error);
-    return EXIT_OK;
-}
-
+/* The event is one of the current device, as CUDA's elapsed time asks. */
 int gpu_event_time(cudaEvent_t event, double *seconds)
 {
     int device = 0;
-    float milliseconds = 0;
     GPU_TRY(cudaGetDevice(&device));
-    pthread_mutex_lock(&lock);
-    cudaError_t error = cudaEventElapsedTime(&milliseconds, anchors[device].event, event);
-    *seconds = anchors[device].host_seconds + (double)milliseconds * 1e-3;
-    pthread_mutex_unlock(&lock);
-    GPU_TRY(error);
+    if (device >= DEVICES_MAX || !anchors[device].event) {
+        log_error("device %d: an event's time was asked for before gpu_clock_anchor", device);
+        return EXIT_CHECK_FAILED;
+    }
+    float milliseconds = 0;
+    GPU_TRY(cudaEventElapsedTime(&milliseconds, anchors[device].event, event));
+    *seconds = anchors[device].host_s + 1e-3 * (double)milliseconds;
+    return EXIT_OK;
+}
+
+int gpu_clock_anchor(int device, cudaStream_t stream)
+{
+    if (device < 0 || device >= DEVICES_MAX) {
+        log_error("device %d: at most %d devices have a clock", device, DEVICES_MAX);
+        return EXIT_RESOURCE;
+    }
+    struct anchor *anchor = &anchors[device];
+    if (!anchor->event)
+        GPU_TRY(cudaEventCreateWithFlags(&anchor->event, cudaEventDefault));
+    GPU_TRY(cudaStreamSynchronize(stream));
+    double before = clock_seconds();
+    GPU_TRY(cudaEventRecord(anchor->event, stream));
+    GPU_TRY(cudaEventSynchronize(anchor->event));
+    anchor->host_s = 0.5 * (before + clock_seconds());
     return EXIT_OK;
 }
 
 double gpu_busy_seconds(int device)
 {
     (void)device;
-    return NAN; /* the runtime does not tell */
+    return NAN;
 }
 
 bool gpu_traffic_visit(gpu_traffic_visitor *visit, void *context)
 {
     (void)visit;
     (void)context;
-    return false; /* what NCCL and the copy engines move can't be counted from here */
+    return false;
 }
 
-void gpu_traffic_reset(void) {}
-
-/* Ends a communicator whose collective failed or hangs; the stream can then be given up. */
-static int give_up(ncclComm_t comm, ncclResult_t failure, double waited_s, double limit_s)
+void gpu_traffic_reset(void)
 {
-    if (failure != ncclSuccess) {
-        const char *why = ncclGetLastError(comm);
-        log_error("a collective failed: %s%s%s", ncclGetErrorString(failure), why ? ": " : "", why ? why : "");
-    } else {
-        log_error("a collective is not done after %.1f s, the limit is %.1f s (--timeout)", waited_s, limit_s);
-    }
-    ncclCommAbort(comm);
-    return failure != ncclSuccess ? EXIT_CHECK_FAILED : EXIT_TIME_LIMIT;
+}
+
+/* A communicator's own error; ncclInProgress is none. */
+static int check_communicator(ncclComm_t comm)
+{
+    ncclResult_t failure = ncclSuccess;
+    if (!comm)
+        return EXIT_OK;
+    GPU_TRY(ncclCommGetAsyncError(comm, &failure));
+    if (failure == ncclSuccess || failure == ncclInProgress)
+        return EXIT_OK;
+    log_error("NCCL: %s: %s", ncclGetErrorString(failure), ncclGetLastError(comm));
+    return EXIT_CHECK_FAILED;
 }
 
 int gpu_stream_finish(cudaStream_t stream, ncclComm_t comm, double limit_s)
 {
-    if (!comm) {
-        GPU_TRY(cudaStreamSynchronize(stream));
-        return EXIT_OK;
-    }
-    const double start = clock_seconds();
+    double start = clock_seconds();
     for (;;) {
         cudaError_t error = cudaStreamQuery(stream);
-        if (error != cudaErrorNotReady) {
-            GPU_TRY(error);
-            return EXIT_OK;
+        if (error == cudaSuccess)
+            return check_communicator(comm);
+        if (error != cudaErrorNotReady)
+            return gpu_report_cuda(error, "cudaStreamQuery", __FILE__, __LINE__);
+        (void)cudaGetLastError();
+        TRY(check_communicator(comm));
+        double passed = clock_seconds() - start;
+        if (passed > limit_s) {
+            log_error("time limit of %.1f s: the stream has not finished%s", limit_s, comm ? "; a rank is missing from a collective" : "");
+            return EXIT_TIME_LIMIT;
         }
-        ncclResult_t failure = ncclSuccess;
-        ncclCommGetAsyncError(comm, &failure);
-        const double waited = clock_seconds() - start;
-        if ((failure != ncclSuccess && failure != ncclInProgress) || waited > limit_s)
-            return give_up(comm, failure == ncclInProgress ? ncclSuccess : failure, waited, limit_s);
-        if (waited > 1e-3)
-            clock_sleep(POLL_SECONDS);
+        if (passed > POLL_BUSY_S)
+            clock_sleep(POLL_SLEEP_S);
     }
 }
 
-int gpu_finish(void) { return EXIT_OK; }
+int gpu_finish(void)
+{
+    return EXIT_OK;
+}

@@ -1,46 +1,53 @@
 /* SPDX-License-Identifier: MIT
  *
- * backend.h on soft GPUs.
+ * The soft GPU behind backend.h.
  */
 #include <stdio.h>
+#include <string.h>
 
-#include "gpu/backend.h"
-#include "gpu/memory.h"
+#include "backend.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
 #include "sys/topology.h"
+#include "vendor.h"
 
-const char *gpu_backend_name(void) { return "soft"; }
-
-/* The devices of a node share its cores evenly; a device has one at least. */
-static int default_cores(int devices_used)
+const char *gpu_backend_name(void)
 {
-    int cores = topology_usable_cores() / (devices_used > 0 ? devices_used : 1);
-    return cores > 0 ? cores : 1;
+    return "soft";
+}
+
+const char *vendor_error_detail(void)
+{
+    return softErrorDetail();
+}
+
+bool vendor_is_resource_error(cudaError_t error)
+{
+    return error == cudaErrorMemoryAllocation || error == cudaErrorNoDevice || error == cudaErrorInvalidDevice;
 }
 
 int gpu_configure(const struct gpu_settings *settings)
 {
-    const struct soft_settings soft = {
+    int cores = settings->cores_per_device;
+    if (cores == 0 && settings->devices_used > 0)
+        cores = topology_usable_cores() / settings->devices_used;
+    struct soft_settings soft = {
         .memory_bytes = settings->device_memory,
-        .cores_per_device = settings->cores_per_device > 0 ? settings->cores_per_device : default_cores(settings->devices_used),
+        .cores_per_device = cores > 0 ? cores : 1,
         .collective_limit_s = settings->collective_limit_s,
         .record_path = settings->record_path,
         .shape_only = settings->shape_only,
     };
-    memory_set_limit(settings->device_memory);
     GPU_TRY(softConfigure(&soft));
     return EXIT_OK;
 }
 
 int gpu_device_count(int *count)
 {
-    *count = 0;
-    cudaError_t error = cudaGetDeviceCount(count);
-    if (error == cudaSuccess && *count > 0)
+    if (cudaGetDeviceCount(count) == cudaSuccess)
         return EXIT_OK;
-    log_error("no soft GPU: %s", error == cudaSuccess ? "none is visible" : softErrorDetail());
-    cudaGetLastError();
+    (void)cudaGetLastError();
+    log_error("no soft GPU: %s", softErrorDetail());
     return EXIT_RESOURCE;
 }
 
@@ -66,7 +73,10 @@ int gpu_clock_anchor(int device, cudaStream_t stream)
     return EXIT_OK;
 }
 
-double gpu_busy_seconds(int device) { return softBusySeconds(device); }
+double gpu_busy_seconds(int device)
+{
+    return softBusySeconds(device);
+}
 
 bool gpu_traffic_visit(gpu_traffic_visitor *visit, void *context)
 {
@@ -74,21 +84,24 @@ bool gpu_traffic_visit(gpu_traffic_visitor *visit, void *context)
     return true;
 }
 
-void gpu_traffic_reset(void) { softTrafficReset(); }
+void gpu_traffic_reset(void)
+{
+    softTrafficReset();
+}
 
+/* The collectives keep the limit themselves: a late one fails and lets its stream go on. */
 int gpu_stream_finish(cudaStream_t stream, ncclComm_t comm, double limit_s)
 {
-    (void)limit_s; /* gpu_configure gave it to the collectives, which keep it themselves */
-    cudaError_t error = cudaStreamSynchronize(stream);
+    (void)limit_s;
+    GPU_TRY(cudaStreamSynchronize(stream));
     ncclResult_t failure = ncclSuccess;
-    if (comm && ncclCommGetAsyncError(comm, &failure) == ncclSuccess && failure != ncclSuccess) {
-        log_error("%s", ncclGetLastError(comm));
-        cudaGetLastError();
-        ncclCommAbort(comm);
-        return failure == ncclRemoteError ? EXIT_TIME_LIMIT : EXIT_CHECK_FAILED;
-    }
-    GPU_TRY(error);
-    return EXIT_OK;
+    if (comm)
+        GPU_TRY(ncclCommGetAsyncError(comm, &failure));
+    if (failure == ncclSuccess)
+        return EXIT_OK;
+    const char *sentence = ncclGetLastError(comm);
+    log_error("%s", sentence);
+    return strncmp(sentence, "time limit", strlen("time limit")) == 0 ? EXIT_TIME_LIMIT : EXIT_CHECK_FAILED;
 }
 
 int gpu_finish(void)

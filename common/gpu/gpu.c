@@ -1,64 +1,52 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reports of failed calls: one line with the call, the error's name and its sentence, and the exit code that fits.
+ * How a failed call of the vendor's becomes a sentence and an exit code.
  */
-#include "gpu/gpu.h"
+#include "gpu.h"
 
 #include <string.h>
 
 #include "sys/exit_codes.h"
 #include "sys/log.h"
+#include "vendor.h"
 
-static const char *base_name(const char *path)
+static const char *base_name(const char *file)
 {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
+    const char *slash = strrchr(file, '/');
+    return slash ? slash + 1 : file;
 }
 
-/* The soft GPU knows the whole story of its last error; CUDA tells no more than the error's sentence. */
-static const char *detail(void)
+/* The call's name and arguments, cut at 120 characters; the name, its sentence, and the detail if there is one. */
+static void report(const char *name, const char *text, const char *detail, const char *call, const char *file, int line)
 {
-#ifdef GPU_VENDOR_SOFT
-    return softErrorDetail();
-#else
-    return "";
-#endif
+    log_error("%s:%d: %.120s: %s (%s)%s%s", base_name(file), line, call, text, name, detail[0] ? ": " : "", detail);
 }
 
 int gpu_report_cuda(cudaError_t error, const char *call, const char *file, int line)
 {
     if (error == cudaSuccess)
         return EXIT_OK;
-    const char *more = detail();
-    log_error("%s:%d: %s: %s: %s%s%s", base_name(file), line, call, cudaGetErrorName(error), cudaGetErrorString(error),
-              *more ? ": " : "", more);
-    cudaGetLastError();
-    switch ((int)error) {
-    case cudaErrorMemoryAllocation:
-    case cudaErrorNoDevice:
-    case cudaErrorInvalidDevice:
-        return EXIT_RESOURCE;
-    default:
-        return EXIT_CHECK_FAILED;
-    }
+    report(cudaGetErrorName(error), cudaGetErrorString(error), vendor_error_detail(), call, file, line);
+    (void)cudaGetLastError();
+    return vendor_is_resource_error(error) ? EXIT_RESOURCE : EXIT_CHECK_FAILED;
 }
 
 int gpu_report_cublas(cublasStatus_t status, const char *call, const char *file, int line)
 {
     if (status == CUBLAS_STATUS_SUCCESS)
         return EXIT_OK;
-    const char *more = detail();
-    log_error("%s:%d: %s: %s%s%s", base_name(file), line, call, cublasGetStatusString(status), *more ? ": " : "", more);
-    cudaGetLastError();
+    report("cuBLAS", cublasGetStatusString(status), vendor_error_detail(), call, file, line);
+    (void)cudaGetLastError();
     return EXIT_CHECK_FAILED;
 }
 
+/* A collective that outlived its limit says so at the start of its sentence. */
 int gpu_report_nccl(ncclResult_t result, const char *call, const char *file, int line)
 {
     if (result == ncclSuccess)
         return EXIT_OK;
-    const char *more = ncclGetLastError(NULL);
-    log_error("%s:%d: %s: %s%s%s", base_name(file), line, call, ncclGetErrorString(result), more && *more ? ": " : "",
-              more ? more : "");
-    return result == ncclSystemError ? EXIT_RESOURCE : EXIT_CHECK_FAILED;
+    const char *detail = ncclGetLastError(NULL);
+    report("NCCL", ncclGetErrorString(result), detail ? detail : "", call, file, line);
+    (void)cudaGetLastError();
+    return detail && strncmp(detail, "time limit", strlen("time limit")) == 0 ? EXIT_TIME_LIMIT : EXIT_CHECK_FAILED;
 }

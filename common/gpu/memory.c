@@ -1,109 +1,101 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tagged device memory: a table of live allocations, with current and peak bytes per device and category.
+ * Tagged device memory, the same on every vendor: a list of live allocations beside the vendor's own, and per device the
+ * current and peak bytes of each category. Allocations are made when a run opens, so one lock and a plain list will do.
  */
-#include "gpu/memory.h"
+#include "memory.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
-#include "gpu/gpu.h"
+#include "gpu.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
+#include "vendor.h"
 
-#define MAX_DEVICES 64
+#define DEVICES_MAX 64
 
 struct allocation {
+    struct allocation *next;
     void *pointer;
     size_t bytes;
     int device;
     enum memory_category category;
 };
 
-struct usage {
+struct account {
     size_t current[MEMORY_CATEGORIES], peak[MEMORY_CATEGORIES];
-    size_t total, peak_total;
+    size_t total, total_peak;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct allocation *allocations;
-static size_t allocation_count, allocation_room;
-static struct usage usages[MAX_DEVICES];
-static size_t limit;
+static struct account accounts[DEVICES_MAX];
+static size_t limit; /* 0: none */
 
 const char *memory_category_name(enum memory_category category)
 {
-    static const char *const names[MEMORY_CATEGORIES] = {
-        [MEMORY_PARAMETERS] = "parameters", [MEMORY_GRADIENTS] = "gradients",         [MEMORY_OPTIMIZER] = "optimizer",
-        [MEMORY_ACTIVATIONS] = "activations", [MEMORY_OUTPUTS] = "outputs", [MEMORY_COMMUNICATION] = "communication",
-        [MEMORY_DATA] = "data",
-    };
-    return names[category];
+    static const char *const names[MEMORY_CATEGORIES] = {"parameters", "gradients", "optimizer", "activations",
+                                                         "outputs", "communication", "data"};
+    return (unsigned)category < MEMORY_CATEGORIES ? names[category] : "unknown";
 }
 
-static void raise_to(size_t *peak, size_t current)
+void memory_set_limit(size_t bytes)
 {
-    if (*peak < current)
-        *peak = current;
+    pthread_mutex_lock(&lock);
+    limit = bytes;
+    pthread_mutex_unlock(&lock);
 }
 
-/* Both under the lock. */
-static void count(int device, enum memory_category category, size_t bytes)
+/* Books the bytes before they are taken; false if they would pass the limit. */
+static bool book(int device, enum memory_category category, size_t bytes)
 {
-    struct usage *usage = &usages[device];
-    usage->current[category] += bytes;
-    usage->total += bytes;
-    raise_to(&usage->peak[category], usage->current[category]);
-    raise_to(&usage->peak_total, usage->total);
+    pthread_mutex_lock(&lock);
+    struct account *account = &accounts[device];
+    bool fits = limit == 0 || (bytes <= limit && account->total <= limit - bytes);
+    if (fits) {
+        account->current[category] += bytes;
+        account->total += bytes;
+    }
+    pthread_mutex_unlock(&lock);
+    return fits;
 }
 
-static int make_room(void)
+static void unbook(int device, enum memory_category category, size_t bytes)
 {
-    if (allocation_count < allocation_room)
-        return EXIT_OK;
-    size_t room = allocation_room ? 2 * allocation_room : 64;
-    struct allocation *grown = realloc(allocations, room * sizeof *grown);
-    if (!grown)
-        return EXIT_RESOURCE;
-    allocations = grown;
-    allocation_room = room;
-    return EXIT_OK;
+    pthread_mutex_lock(&lock);
+    accounts[device].current[category] -= bytes;
+    accounts[device].total -= bytes;
+    pthread_mutex_unlock(&lock);
 }
 
-static int refuse(int device, enum memory_category category, size_t bytes, size_t most)
+/* Peaks rise only once the vendor has given the memory. */
+static void enter(struct allocation *allocation)
 {
-    log_error("device %d: %zu bytes of memory for %s do not fit: %zu are in use, at most %zu are allowed", device, bytes,
-              memory_category_name(category), usages[device].total, most);
+    pthread_mutex_lock(&lock);
+    struct account *account = &accounts[allocation->device];
+    enum memory_category category = allocation->category;
+    if (account->current[category] > account->peak[category])
+        account->peak[category] = account->current[category];
+    if (account->total > account->total_peak)
+        account->total_peak = account->total;
+    allocation->next = allocations;
+    allocations = allocation;
+    pthread_mutex_unlock(&lock);
+}
+
+static int report_failure(int device, enum memory_category category, size_t bytes, const char *why)
+{
+    size_t free_bytes = 0, total_bytes = 0;
+    bool known = cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess;
+    (void)cudaGetLastError();
+    pthread_mutex_lock(&lock);
+    size_t in_use = accounts[device].total, most = limit ? limit : known ? total_bytes : 0;
+    pthread_mutex_unlock(&lock);
+    log_error("device %d: no memory for %zu bytes of %s: %zu bytes in use, %zu bytes free, at most %zu allowed (%s)", device, bytes,
+              memory_category_name(category), in_use, free_bytes, most, why);
     return EXIT_RESOURCE;
-}
-
-static int allocate(void **pointer, size_t bytes, enum memory_category category)
-{
-    int device = 0;
-    GPU_TRY(cudaGetDevice(&device));
-    if (device >= MAX_DEVICES) {
-        log_error("device %d: at most %d devices are supported", device, MAX_DEVICES);
-        return EXIT_RESOURCE;
-    }
-    if (limit && (bytes > limit || usages[device].total > limit - bytes))
-        return refuse(device, category, bytes, limit);
-    if (make_room()) {
-        log_error("no host memory for the list of %zu device allocations", allocation_count + 1);
-        return EXIT_RESOURCE;
-    }
-    void *fresh = NULL;
-    cudaError_t error = cudaMalloc(&fresh, bytes);
-    if (error == cudaErrorMemoryAllocation) {
-        size_t free_bytes = 0, total_bytes = 0;
-        cudaGetLastError();
-        if (cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess)
-            return refuse(device, category, bytes, total_bytes);
-    }
-    GPU_TRY(error);
-    allocations[allocation_count++] = (struct allocation){fresh, bytes, device, category};
-    count(device, category, bytes);
-    *pointer = fresh;
-    return EXIT_OK;
 }
 
 int gpu_malloc(void **pointer, size_t bytes, enum memory_category category)
@@ -111,10 +103,32 @@ int gpu_malloc(void **pointer, size_t bytes, enum memory_category category)
     *pointer = NULL;
     if (bytes == 0)
         return EXIT_OK;
-    pthread_mutex_lock(&lock);
-    int status = allocate(pointer, bytes, category);
-    pthread_mutex_unlock(&lock);
-    return status;
+    int device = 0;
+    GPU_TRY(cudaGetDevice(&device));
+    if (device < 0 || device >= DEVICES_MAX) {
+        log_error("device %d: at most %d devices are counted", device, DEVICES_MAX);
+        return EXIT_RESOURCE;
+    }
+    struct allocation *allocation = malloc(sizeof(*allocation));
+    if (!allocation) {
+        log_error("device %d: no host memory to book %zu bytes of %s", device, bytes, memory_category_name(category));
+        return EXIT_RESOURCE;
+    }
+    if (!book(device, category, bytes)) {
+        free(allocation);
+        return report_failure(device, category, bytes, "--device-memory");
+    }
+    cudaError_t error = cudaMalloc(pointer, bytes);
+    if (error != cudaSuccess) {
+        free(allocation);
+        *pointer = NULL;
+        unbook(device, category, bytes);
+        const char *detail = vendor_error_detail();
+        return report_failure(device, category, bytes, detail[0] ? detail : cudaGetErrorString(error));
+    }
+    *allocation = (struct allocation){NULL, *pointer, bytes, device, category};
+    enter(allocation);
+    return EXIT_OK;
 }
 
 void gpu_free(void *pointer)
@@ -122,51 +136,57 @@ void gpu_free(void *pointer)
     if (!pointer)
         return;
     pthread_mutex_lock(&lock);
-    for (size_t i = 0; i < allocation_count; i++) {
-        if (allocations[i].pointer != pointer)
-            continue;
-        struct usage *usage = &usages[allocations[i].device];
-        usage->current[allocations[i].category] -= allocations[i].bytes;
-        usage->total -= allocations[i].bytes;
-        allocations[i] = allocations[--allocation_count];
-        break;
-    }
-    cudaFree(pointer);
+    struct allocation **link = &allocations;
+    while (*link && (*link)->pointer != pointer)
+        link = &(*link)->next;
+    struct allocation *found = *link;
+    if (found)
+        *link = found->next;
     pthread_mutex_unlock(&lock);
+    if (!found) {
+        log_error("gpu_free: %p does not come from gpu_malloc or was freed before", pointer);
+        return;
+    }
+    (void)gpu_report_cuda(cudaFree(pointer), "cudaFree", __FILE__, __LINE__); /* a damaged guard is told here */
+    unbook(found->device, found->category, found->bytes);
+    free(found);
 }
 
-static size_t read_locked(const size_t *value)
+/* ---- readings -------------------------------------------------------------------------------------------------------- */
+
+static size_t read_account(int device, const size_t *bytes)
 {
+    if (device < 0 || device >= DEVICES_MAX)
+        return 0;
     pthread_mutex_lock(&lock);
-    size_t bytes = *value;
+    size_t value = *bytes;
     pthread_mutex_unlock(&lock);
-    return bytes;
+    return value;
 }
 
 size_t memory_current(int device, enum memory_category category)
 {
-    return read_locked(&usages[device].current[category]);
+    return read_account(device, &accounts[(unsigned)device % DEVICES_MAX].current[category]);
 }
 
-size_t memory_peak(int device, enum memory_category category) { return read_locked(&usages[device].peak[category]); }
+size_t memory_peak(int device, enum memory_category category)
+{
+    return read_account(device, &accounts[(unsigned)device % DEVICES_MAX].peak[category]);
+}
 
-size_t memory_peak_total(int device) { return read_locked(&usages[device].peak_total); }
+size_t memory_peak_total(int device)
+{
+    return read_account(device, &accounts[(unsigned)device % DEVICES_MAX].total_peak);
+}
 
 void memory_reset_peaks(void)
 {
     pthread_mutex_lock(&lock);
-    for (int device = 0; device < MAX_DEVICES; device++) {
-        struct usage *usage = &usages[device];
+    for (int device = 0; device < DEVICES_MAX; device++) {
+        struct account *account = &accounts[device];
         for (int category = 0; category < MEMORY_CATEGORIES; category++)
-            usage->peak[category] = usage->current[category];
-        usage->peak_total = usage->total;
+            account->peak[category] = account->current[category];
+        account->total_peak = account->total;
     }
-    pthread_mutex_unlock(&lock);
-}
-
-void memory_set_limit(size_t bytes)
-{
-    pthread_mutex_lock(&lock);
-    limit = bytes;
     pthread_mutex_unlock(&lock);
 }
