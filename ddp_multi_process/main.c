@@ -105,8 +105,10 @@ int main(int argc, char **argv)
     int status = options_parse(&options, "ddp-train", argc, argv);
     if (status)
         return status < 0 ? EXIT_OK : status;
-    if (options.device_count)
-        return engine_print_device_count();
+    if (options.device_count) {
+        status = engine_configure(&options, 1);
+        return status ? status : engine_print_device_count();
+    }
     status = environment_read(&environment, options.local_rank);
     if (status)
         return status;

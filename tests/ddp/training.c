@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The engine's inner loop, once more and as short as it can be, so that the ranks can be threads.
+ */
+#include "training.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "run/schedule.h"
+#include "sys/exit_codes.h"
+#include "thread_world.h"
+
+static int update(struct training *training, void *state, uint64_t step, const uint32_t *indices, struct step_result *result)
+{
+    const struct options *options = &training->options;
+    int micro_batches = schedule_micro_batches(options);
+    for (int k = 0; k < micro_batches; k++) {
+        struct piece micro = schedule_micro_batch(options, k);
+        struct batch batch = {.indices = indices + micro.first, .count = micro.count, .first = k == 0,
+                              .last = k == micro_batches - 1, .step = step,
+                              .loss_scale = options->loss == LOSS_MEAN ? 1.0F / (float)options->global_batch : 1.0F};
+        TRY(training->strategy->step(state, &batch));
+    }
+    return training->strategy->finish(state, result);
+}
+
+/* Rank 0 keeps its parameters and gradients; the others' are compared. */
+static int keep_or_compare(struct training *training, struct world *world, void *state)
+{
+    struct replica *replica = training->strategy->replica(state, 0);
+    size_t bytes = replica->model->flat_bytes;
+    char *mine = malloc(bytes), *all = malloc(bytes * (size_t)world->size);
+    int status = mine && all ? replica_read(replica, replica->parameters, mine) : EXIT_RESOURCE;
+    if (!status)
+        status = world->gather(world, mine, bytes, all);
+    for (int rank = 1; world->rank == 0 && !status && rank < world->size; rank++)
+        training->different_ranks += memcmp(all, all + (size_t)rank * bytes, bytes) != 0;
+    if (!status && world->rank == 0) {
+        memcpy(training->parameters, mine, bytes);
+        status = replica_read(replica, replica->gradients, training->gradients);
+    }
+    free(mine);
+    free(all);
+    return status;
+}
+
+static int train(struct training *training, struct world *world, void *state)
+{
+    size_t count = training->options.global_batch;
+    uint32_t *indices = calloc(count + 1, sizeof(*indices));
+    double *losses = calloc((size_t)world->size, sizeof(*losses));
+    struct sampler sampler = {0};
+    int status = indices && losses ? sampler_open(&sampler, training->dataset.train_count, count, training->options.seed)
+                                   : EXIT_RESOURCE;
+    for (int step = 0; step < training->steps && !status; step++) {
+        struct step_result result = {0};
+        sampler_batch(&sampler, (uint64_t)step, indices);
+        status = update(training, state, (uint64_t)step, indices, &result);
+        if (!status)
+            status = world->gather(world, &result.loss_sum, sizeof(double), losses);
+        double sum = 0;
+        for (int rank = 0; rank < world->size; rank++)
+            sum += losses[rank];
+        if (world->rank == 0 && step == 0)
+            training->loss_first = sum;
+        if (world->rank == 0)
+            training->loss_last = sum;
+    }
+    if (!status)
+        status = keep_or_compare(training, world, state);
+    sampler_close(&sampler);
+    free(losses);
+    free(indices);
+    return status;
+}
+
+static int run_rank(struct world *world, void *context)
+{
+    struct training *training = context;
+    const struct model *model = training->other_models ? &training->other_models[world->rank] : &training->model;
+    struct run run = {&training->options, world, model, &training->dataset};
+    void *state = NULL;
+    int status = world_agree(world, training->strategy->open(&state, &run));
+    if (!status)
+        status = train(training, world, state);
+    if (state)
+        training->strategy->close(state);
+    return status;
+}
+
+int training_open(struct training *training, const struct strategy *strategy, const char *program,
+                  const char *const *arguments)
+{
+    char *argv[32] = {(char *)program};
+    int argc = 1;
+    for (; arguments[argc - 1] && argc < 31; argc++)
+        argv[argc] = (char *)arguments[argc - 1];
+    *training = (struct training){.strategy = strategy, .steps = 4};
+    TRY(options_parse(&training->options, program, argc, argv));
+    const struct options *options = &training->options;
+    struct model_settings settings = options->model_settings;
+    TRY(dataset_open(&training->dataset, "digits", 0, 0, options->seed));
+    settings.inputs = training->dataset.inputs;
+    settings.classes = training->dataset.classes;
+    TRY(model_open(&training->model, "mlp", &settings));
+    training->parameters = calloc(1, training->model.flat_bytes);
+    training->gradients = calloc(1, training->model.flat_bytes);
+    return training->parameters && training->gradients ? EXIT_OK : EXIT_RESOURCE;
+}
+
+void training_close(struct training *training)
+{
+    free(training->parameters);
+    free(training->gradients);
+    model_close(&training->model);
+    dataset_close(&training->dataset);
+}
+
+int training_run(struct training *training, int *codes)
+{
+    int ranks = strcmp(training->strategy->name, "ddp") == 0 ? training->options.gpus : 1;
+    thread_world_run(ranks, run_rank, training, codes);
+    for (int rank = 0; rank < ranks; rank++)
+        if (codes[rank])
+            return codes[rank];
+    return EXIT_OK;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A few updates of a strategy, without the engine: what the tests of DDP compare.
+ */
+#ifndef TESTS_DDP_TRAINING_H
+#define TESTS_DDP_TRAINING_H
+
+#include "run/strategy.h"
+
+/* What a training of `steps` updates is, and what came out of it. */
+struct training {
+    const struct strategy *strategy;
+    int steps;
+    struct options options;      /* strategy, gpus and batch included */
+    struct dataset dataset;
+    struct model model;
+    float *parameters;           /* [flat] of rank 0's device 0 after the last update */
+    float *gradients;            /* [flat] likewise, of the last update */
+    double loss_first, loss_last;   /* sums over all ranks */
+    int different_ranks;         /* ranks whose parameters are not rank 0's, bit for bit */
+    struct model *other_models;  /* [gpus] or NULL: a model for each rank, in place of `model` */
+};
+
+/* Parses the command line (a list that ends with NULL, without the program's name) and opens data and model. 0 or an exit
+ * code. program: "dp-train" or "ddp-train". */
+int training_open(struct training *training, const struct strategy *strategy, const char *program,
+                  const char *const *arguments);
+void training_close(struct training *training);
+
+/* Runs it: ranks as threads if there are several. codes[ranks]: exit codes. */
+int training_run(struct training *training, int *codes);
+
+#endif
