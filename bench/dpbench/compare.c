@@ -3,6 +3,7 @@
  * The proof that two runs trained the same model (compare.h).
  */
 #include "compare.h"
+#include "text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,8 +18,8 @@ const char *equality_name(enum equality equal)
 bool compare_promises_bits(const cJSON *header)
 {
     double gpus = record_number(header, "gpus"), batch = record_number(header, "global_batch");
-    if (!(gpus >= 1) || !(batch >= 1) || strcmp(record_text(header, "backend"), "soft") ||
-        strcmp(record_text(header, "precision"), "fp32") || record_number(header, "accumulate") != 1)
+    if (!(gpus >= 1) || !(batch >= 1) || !text_is(record_text(header, "backend"), "soft") ||
+        !text_is(record_text(header, "precision"), "fp32") || record_number(header, "accumulate") != 1)
         return false;
     long n = (long)gpus;
     return (n & (n - 1)) == 0 && (long)batch % n == 0;
@@ -55,7 +56,7 @@ void compare_runs(const struct record *record, const char *gradients, const stru
         snprintf(comparison->reason, sizeof comparison->reason, "no checksum");
         return;
     }
-    bool same_bits = !strcmp(mine, other);
+    bool same_bits = text_is(mine, other);
     compare_values(record, gradients, reference, gradients_reference, comparison);
     if (!same_bits && bits_promised && !*comparison->reason)
         snprintf(comparison->reason, sizeof comparison->reason,

@@ -68,7 +68,7 @@ void table_remove(struct table *table, bool (*drop)(const struct table *table, i
 static char **cell(const struct table *table, int row, const char *column)
 {
     for (int c = 0; c < table->column_count; c++)
-        if (!strcmp(table->columns[c], column))
+        if (text_is(table->columns[c], column))
             return &table->cells[row * table->column_count + c];
     log_error("%s has no column '%s'", table->name, column);
     abort();
@@ -110,7 +110,7 @@ double table_number(const struct table *table, int row, const char *column)
 int table_find(const struct table *table, int start, const char *column, const char *value)
 {
     for (int row = start; row < table->row_count; row++)
-        if (!strcmp(table_get(table, row, column), value))
+        if (text_is(table_get(table, row, column), value))
             return row;
     return -1;
 }
@@ -203,7 +203,7 @@ static int read_header(struct reader *reader, const struct table *table)
     for (int c = 0; c < table->column_count; c++) {
         int after = read_field(reader);
         bool last = c == table->column_count - 1;
-        if (strcmp(reader->field, table->columns[c]) || after != (last ? '\n' : ',')) {
+        if (!text_is(reader->field, table->columns[c]) || after != (last ? '\n' : ',')) {
             log_error("%s: line 1: column %d is '%s', expected '%s'%s", reader->path, c + 1, reader->field,
                       table->columns[c], last ? " as the last" : "");
             return EXIT_BAD_FILE;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "report.h"
+#include "text.h"
 #include "view.h"
 
 struct speaker {
@@ -33,9 +34,9 @@ static void say_equality(const struct results *results, const struct speaker *to
     int counts[4] = {0}, failed = 0;
     for (int row = 0; row < rows->row_count; row++) {
         for (int e = EQUAL_NA; e <= EQUAL_BIT; e++)
-            counts[e] += !strcmp(table_get(rows, row, "equal"), equality_name((enum equality)e)) &&
-                         strcmp(table_get(rows, row, "strategy"), "single");
-        failed += strcmp(table_get(rows, row, "status"), "ok") != 0;
+            counts[e] += text_is(table_get(rows, row, "equal"), equality_name((enum equality)e)) &&
+                         !text_is(table_get(rows, row, "strategy"), "single");
+        failed += !text_is(table_get(rows, row, "status"), "ok");
     }
     int compared = counts[EQUAL_NO] + counts[EQUAL_TOLERANCE] + counts[EQUAL_BIT];
     sentence_begin(to, "The same model?");
@@ -66,7 +67,7 @@ static void say_accuracy(const struct view *view, const struct speaker *to)
     int cells = 0;
     for (int row = 0; row < table->row_count; row++) {
         double accuracy = table_number(table, row, "test_correct") / table_number(table, row, "test_samples");
-        if (strcmp(table_get(table, row, "data"), view->workload->data) || !isfinite(accuracy))
+        if (!text_is(table_get(table, row, "data"), view->workload->data) || !isfinite(accuracy))
             continue;
         low = fmin(low, accuracy);
         high = fmax(high, accuracy);
@@ -174,7 +175,7 @@ static void say_faster(const struct table *pairs, int row, const char *left, con
 static void say_times(const struct view *view, const struct speaker *to)
 {
     const struct table *pairs = &view->results->pairs, *rows = &view->results->rows;
-    bool soft = rows->row_count && !strcmp(table_get(rows, 0, "backend"), "soft");
+    bool soft = rows->row_count && text_is(table_get(rows, 0, "backend"), "soft");
     int left_out = 0;
     if (!view->workload->timed)
         return;
@@ -182,9 +183,9 @@ static void say_times(const struct view *view, const struct speaker *to)
     fprintf(to->out, "%s, %s scaling.", view->workload->name, scaling_name(view->scaling));
     for (int i = 0; i < view->gpu_count; i++) {
         int row = view_pair(view, view->gpus[i], "dp", "ddp");
-        if (row >= 0 && strcmp(table_get(pairs, row, "oversubscribed"), "yes"))
+        if (row >= 0 && !text_is(table_get(pairs, row, "oversubscribed"), "yes"))
             say_faster(pairs, row, "DP", "DDP", to);
-        left_out += row >= 0 && !strcmp(table_get(pairs, row, "oversubscribed"), "yes");
+        left_out += row >= 0 && text_is(table_get(pairs, row, "oversubscribed"), "yes");
     }
     if (left_out)
         fprintf(to->out, " For %d larger number%s of devices there are not enough cores: no claim.", left_out,

@@ -83,7 +83,7 @@ static void sum_traffic(const struct view *view, const char *strategy, int gpus,
         double from = table_number(traffic, row, "from"), to = table_number(traffic, row, "to");
         const char *phase = table_get(traffic, row, "phase");
         size_t p = 0;
-        while (p < MOVING_PHASES - 1 && strncmp(phase, moving_phases[p], strlen(moving_phases[p])))
+        while (p < MOVING_PHASES - 1 && strncmp(phase, moving_phases[p], strlen(moving_phases[p])) != 0)
             p++;
         if (from >= 0 && to >= 0 && from != to)
             mib[p] += table_number(traffic, row, "bytes") / (1 << 20);
@@ -167,7 +167,7 @@ static int print_breakdown(const struct view *view, const char *strategy, const 
     if (view_row(view, strategy, gpus, false) < 0 || view_oversubscribed(view, strategy, gpus))
         return 0;
     fputs(name, out);
-    if (strcmp(strategy, "single"))
+    if (!text_is(strategy, "single"))
         fprintf(out, " ×%d", gpus);
     for (size_t p = 0; p < PHASE_COUNT; p++) {
         char column[40];
@@ -186,7 +186,7 @@ static int write_breakdown(const struct view *view, FILE *out)
         return 0;
     fputs("label", out);
     for (size_t p = 0; p < PHASE_COUNT; p++)
-        fprintf(out, "\t%s", !strcmp(phases[p], "allreduce_exposed") ? "all-reduce (exposed)" : phases[p]);
+        fprintf(out, "\t%s", text_is(phases[p], "allreduce_exposed") ? "all-reduce (exposed)" : phases[p]);
     putc('\n', out);
     int rows = print_breakdown(view, "single", "single", 1, out);
     for (int i = 0; i < view->gpu_count; i++)
@@ -231,8 +231,8 @@ static void describe(const struct view *view, const struct kind *kind, struct fi
                : kind->write == write_utilization ? view_largest(view, true)
                                                   : 0;
     const char *backend = rows->row_count ? table_get(rows, 0, "backend") : "";
-    const char *machine = !strcmp(backend, "soft")   ? "soft GPUs on CPU cores"
-                          : !strcmp(backend, "cuda") ? "CUDA GPUs"
+    const char *machine = text_is(backend, "soft")   ? "soft GPUs on CPU cores"
+                          : text_is(backend, "cuda") ? "CUDA GPUs"
                                                      : "";
     char number[24] = "";
     if (gpus)

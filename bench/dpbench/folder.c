@@ -113,7 +113,7 @@ static int take_over(const char *path, const char *plan, char *run_id, size_t ru
         return rc;
     char *found = text_format("%.*s", (int)bytes, (const char *)data);
     char *rest = strchr(found, '\n');
-    if (strncmp(found, "run ", 4) || !rest || strcmp(rest + 1, plan)) {
+    if (strncmp(found, "run ", 4) != 0 || !rest || !text_is(rest + 1, plan)) {
         log_error("%s: was begun with other options or another version; --resume needs the same ones", path);
         rc = EXIT_USAGE;
     } else {

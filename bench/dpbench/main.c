@@ -54,13 +54,13 @@ static int sweep(int argc, char **argv)
 int main(int argc, char **argv)
 {
     log_set_program("dpbench");
-    if (argc >= 2 && !strcmp(argv[1], "sweep"))
+    if (argc >= 2 && text_is(argv[1], "sweep"))
         return sweep(argc - 1, argv + 1);
-    if ((argc == 3 || argc == 4) && !strcmp(argv[1], "report"))
+    if ((argc == 3 || argc == 4) && text_is(argv[1], "report"))
         return report_make(argv[2], argc == 4 ? argv[3] : PLOTS_FOLDER);
-    if (argc == 2 && !strcmp(argv[1], "--version"))
+    if (argc == 2 && text_is(argv[1], "--version"))
         return printf("dpbench %s\n", PROJECT_VERSION) < 0;
-    if (argc == 2 && !strcmp(argv[1], "--help"))
+    if (argc == 2 && text_is(argv[1], "--help"))
         return fputs(help, stdout) < 0;
     fputs(help, stderr);
     return EXIT_USAGE;

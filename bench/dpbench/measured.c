@@ -13,12 +13,12 @@
 
 bool measured_ok(const struct measured *measured)
 {
-    return measured->rounds > 0 && !strcmp(measured->status, "ok");
+    return measured->rounds > 0 && text_is(measured->status, "ok");
 }
 
 static void fail(struct measured *measured, const char *status, const char *reason)
 {
-    if (*measured->status && strcmp(measured->status, "ok"))
+    if (*measured->status && !text_is(measured->status, "ok"))
         return; /* the first failure is the cause */
     snprintf(measured->status, sizeof measured->status, "%s", status);
     snprintf(measured->reason, sizeof measured->reason, "%s", reason);
@@ -35,7 +35,7 @@ void measured_add(struct measured *measured, struct record *record)
     measured->round_rate[n] = record_number(record->summary, "samples_per_s");
     measured->rounds++;
     const char *status = record_text(record->run, "status");
-    if (strcmp(status, "ok"))
+    if (!text_is(status, "ok"))
         fail(measured, status, record_text(record->run, "reason"));
     else if (!*measured->status)
         snprintf(measured->status, sizeof measured->status, "ok");
@@ -50,14 +50,14 @@ static void check_rounds(struct measured *measured)
     for (int r = 1; r < measured->rounds; r++) {
         const cJSON *other = measured->records[r].summary;
         char reason[200];
-        if (strcmp(record_text(first, "checksum"), record_text(other, "checksum"))) {
+        if (!text_is(record_text(first, "checksum"), record_text(other, "checksum"))) {
             snprintf(reason, sizeof reason, "checksum %s in round 0 and %s in round %d", record_text(first, "checksum"),
                      record_text(other, "checksum"), r);
             fail(measured, "failed", reason);
         }
         for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
             double a = record_number(first, numbers[i]), b = record_number(other, numbers[i]);
-            if (!strcmp(record_text(measured->records[0].header, "backend"), "soft") && !(a == b) &&
+            if (text_is(record_text(measured->records[0].header, "backend"), "soft") && !(a == b) &&
                 !(isnan(a) && isnan(b))) {
                 snprintf(reason, sizeof reason, "%s is %.9g in round 0 and %.9g in round %d", numbers[i], a, b, r);
                 fail(measured, "failed", reason);

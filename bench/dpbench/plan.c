@@ -165,7 +165,7 @@ const struct cell *group_find(const struct group *group, const char *strategy, i
 {
     for (int c = 0; c < group->cell_count; c++) {
         const struct cell *cell = &group->cells[c];
-        if (!strcmp(cell->strategy, strategy) && cell->gpus == gpus && cell->no_overlap == no_overlap)
+        if (text_is(cell->strategy, strategy) && cell->gpus == gpus && cell->no_overlap == no_overlap)
             return cell;
     }
     return NULL;

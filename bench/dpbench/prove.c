@@ -33,9 +33,9 @@ static void refuse(struct measured *measured, const struct measured *reference, 
 /* The cell whose model this one must have: ddp for dp, dp for ddp, ddp for ddp without overlap. */
 static const struct measured *partner(const struct group *group, const struct measured *all, const struct cell *cell)
 {
-    if (!strcmp(cell->strategy, "single"))
+    if (text_is(cell->strategy, "single"))
         return NULL;
-    bool seek_ddp = cell->no_overlap || !strcmp(cell->strategy, "dp");
+    bool seek_ddp = cell->no_overlap || text_is(cell->strategy, "dp");
     return measured_find(all, group, seek_ddp ? "ddp" : "dp", cell->gpus, false);
 }
 

@@ -84,7 +84,7 @@ const char *record_text(const cJSON *object, const char *member)
 
 bool record_is(const cJSON *object, const char *type)
 {
-    return !strcmp(record_text(object, "type"), type);
+    return text_is(record_text(object, "type"), type);
 }
 
 int record_steps(const struct record *record, double **ms)

@@ -102,7 +102,7 @@ static void put_facts(const struct page *page, FILE *out)
         put_number(out, table_number(rows, row, "comm_mib_formula"), 2);
         put_number(out, table_number(rows, row, "busiest_link_mib"), 2);
         put_number(out, table_number(rows, row, "loss_last"), 4);
-        put_cell(out, equal, !strcmp(equal, "no") ? "bad" : strcmp(equal, "na") ? "good" : "");
+        put_cell(out, equal, text_is(equal, "no") ? "bad" : !text_is(equal, "na") ? "good" : "");
         fputs("</tr>\n", out);
     }
 }
@@ -112,7 +112,7 @@ static void put_failures(const struct page *page, FILE *out)
     const struct table *rows = &page->results->rows;
     bool any = false;
     for (int row = 0; row < rows->row_count; row++) {
-        if (!strcmp(table_get(rows, row, "status"), "ok"))
+        if (text_is(table_get(rows, row, "status"), "ok"))
             continue;
         if (!any)
             fputs(
@@ -135,11 +135,11 @@ static void put_times(const struct page *page, FILE *out)
 {
     const struct table *rows = &page->results->rows;
     for (int row = 0; row < rows->row_count; row++) {
-        if (strcmp(table_get(rows, row, "status"), "ok"))
+        if (!text_is(table_get(rows, row, "status"), "ok"))
             continue;
         fputs("<tr>", out);
         put_name(rows, row, out);
-        if (!strcmp(table_get(rows, row, "oversubscribed"), "yes")) {
+        if (text_is(table_get(rows, row, "oversubscribed"), "yes")) {
             fputs("<td colspan=\"6\" class=\"quiet\">more devices than cores: no times</td></tr>\n", out);
             continue;
         }
@@ -171,7 +171,7 @@ static void put_settings(const struct page *page, FILE *out)
     int row = table_find(rows, 0, "status", "ok");
     if (row < 0)
         return;
-    bool soft = !strcmp(table_get(rows, row, "backend"), "soft");
+    bool soft = text_is(table_get(rows, row, "backend"), "soft");
     put_setting(out, "backend", soft ? "soft GPUs on CPU cores" : table_get(rows, row, "backend"));
     put_setting(out, "device", table_get(rows, row, "device"));
     put_setting(out, "cores per device", table_get(rows, row, "cores_per_device"));
@@ -223,7 +223,7 @@ static int fill(const char *template, const struct page *page, FILE *out)
     for (const char *mark; (mark = next_mark(at));) {
         const char *end = strchr(mark + 1, '@');
         size_t i = 0, length = end ? (size_t)(end - mark - 1) : 0, count = sizeof marks / sizeof *marks;
-        while (i < count && (strlen(marks[i].name) != length || strncmp(marks[i].name, mark + 1, length)))
+        while (i < count && (strlen(marks[i].name) != length || strncmp(marks[i].name, mark + 1, length) != 0))
             i++;
         if (!end || i == count) {
             log_error("report.html.in: '%.24s' is no mark of the report", mark);

@@ -156,12 +156,12 @@ void results_close(struct results *results)
 int results_find(const struct table *table, int start, const struct cell *cell)
 {
     for (int row = start; row < table->row_count; row++)
-        if (!strcmp(table_get(table, row, "strategy"), cell->strategy) &&
-            !strcmp(table_get(table, row, "variant"), cell->variant) &&
-            !strcmp(table_get(table, row, "model"), cell->workload->model) &&
-            !strcmp(table_get(table, row, "data"), cell->workload->data) &&
+        if (text_is(table_get(table, row, "strategy"), cell->strategy) &&
+            text_is(table_get(table, row, "variant"), cell->variant) &&
+            text_is(table_get(table, row, "model"), cell->workload->model) &&
+            text_is(table_get(table, row, "data"), cell->workload->data) &&
             (int)table_number(table, row, "gpus") == cell->gpus &&
-            !strcmp(table_get(table, row, "scaling"), scaling_name(cell->scaling)) &&
+            text_is(table_get(table, row, "scaling"), scaling_name(cell->scaling)) &&
             (size_t)table_number(table, row, "global_batch") == cell->global_batch)
             return row;
     return -1;
@@ -185,7 +185,7 @@ static bool unfinished(const struct table *table, int row, void *context)
     for (int other = 0; other < rows->row_count; other++) {
         int same = 0;
         for (int k = 0; k < COUNT(key_columns); k++)
-            same += !strcmp(table_get(table, row, key_columns[k]), table_get(rows, other, key_columns[k]));
+            same += text_is(table_get(table, row, key_columns[k]), table_get(rows, other, key_columns[k]));
         if (same == COUNT(key_columns))
             return false;
     }
@@ -200,9 +200,9 @@ static bool unfinished_pair(const struct table *table, int row, void *context)
     for (int other = 0; other < rows->row_count; other++) {
         int same = 0;
         for (int k = 0; k < COUNT(shared); k++)
-            same += !strcmp(table_get(table, row, shared[k]), table_get(rows, other, shared[k]));
+            same += text_is(table_get(table, row, shared[k]), table_get(rows, other, shared[k]));
         const char *variant = table_get(table, row, "variant");
-        if (same == COUNT(shared) && !strncmp(variant, table_get(rows, other, "variant"), strlen(variant)))
+        if (same == COUNT(shared) && strncmp(variant, table_get(rows, other, "variant"), strlen(variant)) == 0)
             return false;
     }
     return true;
@@ -228,7 +228,7 @@ static void add_json_field(cJSON *object, const struct table *table, int row, co
     const char *text = table_get(table, row, column);
     char *end;
     double value = strtod(text, &end);
-    bool is_text = strstr(column, "checksum") || !strcmp(column, "cores") || !strcmp(column, "run");
+    bool is_text = strstr(column, "checksum") || text_is(column, "cores") || text_is(column, "run");
     if (!*text)
         cJSON_AddNullToObject(object, column);
     else if (!*end && !is_text && strcspn(text, "0123456789") < strlen(text))

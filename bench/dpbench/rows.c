@@ -155,7 +155,7 @@ static void add_lines(struct table *table, const struct cell *cell, const struct
         set_key(table, row, cell);
         for (int c = first_column; c < table->column_count; c++) {
             const char *column = table->columns[c];
-            if (!strcmp(column, "round"))
+            if (text_is(column, "round"))
                 table_set(table, row, column, "%d", round);
             else if (*record_text(line, column))
                 copy_text(table, row, line, column);
@@ -215,7 +215,7 @@ static void add_pair(struct table *table, const struct plan *plan, const struct 
         table, row, "p_value",
         resampling_rank_test(left->round_ms, (size_t)left->rounds, right->round_ms, (size_t)right->rounds));
     table_set(table, row, "oversubscribed", "%s", plan_oversubscribed(plan, cell) ? "yes" : "no");
-    if (strcmp(left_name, "dp") || strcmp(right_name, "ddp"))
+    if (!text_is(left_name, "dp") || !text_is(right_name, "ddp"))
         return;
     table_set(table, row, "equal", "%s", equality_name(right->pair.equal));
     table_set_number(table, row, "gradient_difference", right->pair.gradient);
@@ -231,9 +231,9 @@ static void add_pairs(struct table *table, const struct plan *plan, const struct
         const struct measured *right = measured_find(all, group, cell->strategy, cell->gpus, cell->no_overlap);
         if (cell->no_overlap)
             continue;
-        if (cell->gpus == 1 && strcmp(cell->strategy, "single"))
+        if (cell->gpus == 1 && !text_is(cell->strategy, "single"))
             add_pair(table, plan, right, cell->strategy, measured_find(all, group, "single", 1, false), "single");
-        if (strcmp(cell->strategy, "ddp"))
+        if (!text_is(cell->strategy, "ddp"))
             continue;
         add_pair(table, plan, measured_find(all, group, "dp", cell->gpus, false), "dp", right, "ddp");
         add_pair(table, plan, measured_find(all, group, "ddp", cell->gpus, true), "ddp;no_overlap=1", right, "ddp");

@@ -14,6 +14,7 @@
 #include "plan.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
+#include "text.h"
 
 static const char help[] =
     "Usage: dpbench sweep [OPTION]...\n"
@@ -91,16 +92,11 @@ static int parse_integer(const char *option, const char *text, int low, int high
 /* Calls `one` for each word between commas. */
 static int parse_list(const char *text, int (*one)(struct settings *, const char *word), struct settings *settings)
 {
-    char copy[256];
-    if (strlen(text) >= sizeof copy) {
-        log_error("a list of %zu characters, expected less than %zu", strlen(text), sizeof copy);
-        return EXIT_USAGE;
-    }
-    strcpy(copy, text);
-    char *rest = copy;
+    char *copy = text_format("%s", text), *rest = copy;
     int rc = EXIT_OK;
-    for (char *word; !rc && (word = strsep(&rest, ","));)
+    for (char *word; !rc && (word = strsep(&rest, ",")) != NULL;)
         rc = one(settings, word);
+    free(copy);
     return rc;
 }
 
@@ -128,11 +124,11 @@ static int add_gpus(struct settings *settings, const char *word)
 
 static int add_strategy(struct settings *settings, const char *word)
 {
-    if (!strcmp(word, "single"))
+    if (text_is(word, "single"))
         settings->single = true;
-    else if (!strcmp(word, "dp"))
+    else if (text_is(word, "dp"))
         settings->dp = true;
-    else if (!strcmp(word, "ddp"))
+    else if (text_is(word, "ddp"))
         settings->ddp = true;
     else {
         log_error("--strategies: '%s', expected single, dp or ddp", word);
@@ -144,7 +140,7 @@ static int add_strategy(struct settings *settings, const char *word)
 static int add_model(struct settings *settings, const char *word)
 {
     for (int i = 0; i < workload_count; i++)
-        if (!strcmp(word, workloads[i].name)) {
+        if (text_is(word, workloads[i].name)) {
             settings->workloads |= 1U << i;
             return EXIT_OK;
         }
@@ -154,9 +150,9 @@ static int add_model(struct settings *settings, const char *word)
 
 static int add_scaling(struct settings *settings, const char *word)
 {
-    if (!strcmp(word, "strong"))
+    if (text_is(word, "strong"))
         settings->strong = true;
-    else if (!strcmp(word, "weak"))
+    else if (text_is(word, "weak"))
         settings->weak = true;
     else {
         log_error("--scaling: '%s', expected strong or weak", word);
@@ -167,7 +163,7 @@ static int add_scaling(struct settings *settings, const char *word)
 
 static int set_device(struct settings *settings, const char *word)
 {
-    if (strcmp(word, "auto") && strcmp(word, "soft") && strcmp(word, "cuda")) {
+    if (!text_is(word, "auto") && !text_is(word, "soft") && !text_is(word, "cuda")) {
         log_error("--device: '%s', expected auto, soft or cuda", word);
         return EXIT_USAGE;
     }

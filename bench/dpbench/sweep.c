@@ -41,8 +41,8 @@ static const char *run_status(const struct process_result *result, const struct 
     if (result->timed_out || result->exit_code == EXIT_TIME_LIMIT)
         return "time_limit";
     if (result->exit_code != EXIT_OK)
-        return *said && strcmp(said, "ok") ? said : "failed";
-    return strcmp(said, "ok") ? "failed" : "ok";
+        return *said && !text_is(said, "ok") ? said : "failed";
+    return !text_is(said, "ok") ? "failed" : "ok";
 }
 
 static void run_reason(const struct process_result *result, const struct record *record, double limit, char *reason,
@@ -76,7 +76,7 @@ static int close_run(struct sweep *sweep, const char *part, const char *path, in
     cJSON_AddStringToObject(line, "status", status);
     char reason[600];
     run_reason(result, &record, sweep->settings->run_timeout, reason, sizeof reason);
-    cJSON_AddStringToObject(line, "reason", strcmp(status, "ok") ? reason : "");
+    cJSON_AddStringToObject(line, "reason", !text_is(status, "ok") ? reason : "");
     char *text = text_must(cJSON_PrintUnformatted(line));
     FILE *file = fopen(part, "ae");
     bool written = file && fprintf(file, "%s\n", text) > 0 && fflush(file) == 0 && fsync(fileno(file)) == 0;
@@ -100,7 +100,7 @@ static void trainer_arguments(const struct sweep *sweep, const struct group *gro
                               const char *part, const char *argv[MAX_ARGUMENTS], char *owned[OWNED])
 {
     const struct settings *settings = sweep->settings;
-    bool is_ddp = !strcmp(cell->strategy, "ddp");
+    bool is_ddp = text_is(cell->strategy, "ddp");
     int n = 0;
     owned[0] = text_format("%s/%s", settings->programs, is_ddp ? "ddp-train" : "dp-train");
     owned[1] = text_format("%d", cell->gpus);
@@ -178,7 +178,7 @@ static void describe(const struct record *record, char *text, size_t size)
 {
     double ms = record_number(record->summary, "step_ms"), rate = record_number(record->summary, "samples_per_s");
     const char *status = record_text(record->run, "status");
-    if (strcmp(status, "ok"))
+    if (!text_is(status, "ok"))
         snprintf(text, size, "%s: %s", status, record_text(record->run, "reason"));
     else
         snprintf(text, size, "%.2f ms a step, %.0f samples/s", ms, rate);
@@ -323,7 +323,7 @@ static int judge(const struct table *rows)
 {
     int bad = 0, first = 0;
     for (int row = rows->row_count - 1; row >= 0; row--)
-        if (strcmp(table_get(rows, row, "status"), "ok") || !strcmp(table_get(rows, row, "equal"), "no")) {
+        if (!text_is(table_get(rows, row, "status"), "ok") || text_is(table_get(rows, row, "equal"), "no")) {
             bad++;
             first = row;
         }

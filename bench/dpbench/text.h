@@ -6,8 +6,15 @@
 #ifndef DPBENCH_TEXT_H
 #define DPBENCH_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
+
+static inline bool text_is(const char *a, const char *b)
+{
+    return strcmp(a, b) == 0;
+}
 
 struct text {
     char *data; /* valid after text_close; the caller frees */

@@ -3,6 +3,7 @@
  * Looking up results (view.h).
  */
 #include "view.h"
+#include "text.h"
 
 #include <math.h>
 #include <string.h>
@@ -21,10 +22,10 @@ static void add_gpus(struct view *view, int gpus)
 
 static bool row_belongs(const struct table *rows, int row, const struct view *view)
 {
-    return !strcmp(table_get(rows, row, "model"), view->workload->model) &&
-           !strcmp(table_get(rows, row, "data"), view->workload->data) &&
-           !strcmp(table_get(rows, row, "variant"), view->workload->variant) &&
-           !strcmp(table_get(rows, row, "scaling"), scaling_name(view->scaling));
+    return text_is(table_get(rows, row, "model"), view->workload->model) &&
+           text_is(table_get(rows, row, "data"), view->workload->data) &&
+           text_is(table_get(rows, row, "variant"), view->workload->variant) &&
+           text_is(table_get(rows, row, "scaling"), scaling_name(view->scaling));
 }
 
 int views_make(const struct results *results, struct view views[VIEWS_MAX])
@@ -38,7 +39,7 @@ int views_make(const struct results *results, struct view views[VIEWS_MAX])
                 if (!row_belongs(&results->rows, row, &view))
                     continue;
                 any = true;
-                if (strcmp(table_get(&results->rows, row, "strategy"), "single"))
+                if (!text_is(table_get(&results->rows, row, "strategy"), "single"))
                     add_gpus(&view, (int)table_number(&results->rows, row, "gpus"));
             }
             if (any)
@@ -51,7 +52,7 @@ int view_row(const struct view *view, const char *strategy, int gpus, bool no_ov
 {
     struct cell cell = cell_make(view->workload, view->scaling, strategy, gpus, no_overlap);
     int row = results_find(&view->results->rows, 0, &cell);
-    return row >= 0 && !strcmp(table_get(&view->results->rows, row, "status"), "ok") ? row : -1;
+    return row >= 0 && text_is(table_get(&view->results->rows, row, "status"), "ok") ? row : -1;
 }
 
 double view_number(const struct view *view, const char *strategy, int gpus, const char *column)
@@ -63,7 +64,7 @@ double view_number(const struct view *view, const char *strategy, int gpus, cons
 bool view_oversubscribed(const struct view *view, const char *strategy, int gpus)
 {
     int row = view_row(view, strategy, gpus, false);
-    return row >= 0 && !strcmp(table_get(&view->results->rows, row, "oversubscribed"), "yes");
+    return row >= 0 && text_is(table_get(&view->results->rows, row, "oversubscribed"), "yes");
 }
 
 int view_pair(const struct view *view, int gpus, const char *left, const char *right)
@@ -71,7 +72,7 @@ int view_pair(const struct view *view, int gpus, const char *left, const char *r
     const struct table *pairs = &view->results->pairs;
     for (int row = 0; row < pairs->row_count; row++)
         if (row_belongs(pairs, row, view) && (int)table_number(pairs, row, "gpus") == gpus &&
-            !strcmp(table_get(pairs, row, "left"), left) && !strcmp(table_get(pairs, row, "right"), right))
+            text_is(table_get(pairs, row, "left"), left) && text_is(table_get(pairs, row, "right"), right))
             return row;
     return -1;
 }
