@@ -12,7 +12,7 @@
 #include "sys/log.h"
 #include "sys/random.h"
 
-#define STAGING_BYTES ((size_t)4 << 20) /* pinned at a time by replica_read and replica_write */
+#define STAGING_BYTES ((size_t)4 << 20) /* pinned at most by replica_read and replica_write */
 
 static int allocate(struct replica *replica, bool with_gradients)
 {
@@ -101,9 +101,10 @@ static int move(struct replica *replica, float *flat_device, char *host_out, con
 static int move_staged(struct replica *replica, float *flat_device, char *host_out, const char *host_in)
 {
     void *staging = NULL;
+    size_t bytes = replica->model->flat_bytes;
 
     GPU_TRY(cudaSetDevice(replica->device));
-    GPU_TRY(cudaMallocHost(&staging, STAGING_BYTES));
+    GPU_TRY(cudaMallocHost(&staging, bytes < STAGING_BYTES ? bytes : STAGING_BYTES));
     int status = move(replica, flat_device, host_out, host_in, staging);
     cudaFreeHost(staging);
     return status;

@@ -21,7 +21,7 @@ static char folder[64];
 
 const char *test_path(const char *name)
 {
-    static char paths[4][256];
+    static char paths[4][sizeof folder + 256];
     static int next;
     char *path = paths[next++ % 4];
 
