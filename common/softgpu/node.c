@@ -126,13 +126,22 @@ static softNcclResult_t await_reply(int connection, int ranks, double limit_s, s
         if (got == 1)
             return softNcclSuccess;
         if (got == 0 || errno == ECONNRESET)
-            return node_fail(softNcclInvalidArgument, why, "refused: the id's token is not the one it was made with, or "
-                             "the process that made it has gone");
+            return node_fail(softNcclInvalidArgument, why, "refused: the id's token is not the one it was made with, its "
+                             "ranks have joined already, or the process that made it has gone");
         if (errno == EMFILE)
             return node_fail(softNcclSystemError, why, "too few file descriptors left for the memory of %d ranks", ranks);
         if (errno != EAGAIN)
             return node_fail(softNcclSystemError, why, "no answer to joining: %s", strerror(errno));
     }
+}
+
+/* A rank that fails may end its process. If that is the one that serves the id, ranks that come a little later would not be
+ * told why: it stays for them, a moment. */
+static void stay_for_others(const uint8_t token[NODE_TOKEN_BYTES])
+{
+    const double deadline = clock_seconds() + ANSWER_GRACE_S;
+    while (node_is_served_here(token) && clock_seconds() < deadline)
+        clock_sleep(0.005);
 }
 
 softNcclResult_t node_join(const softNcclUniqueId *id, int rank, int ranks, int device, int memory, size_t memory_bytes,
@@ -157,8 +166,10 @@ softNcclResult_t node_join(const softNcclUniqueId *id, int rank, int ranks, int 
     close(connection);
     if (result)
         return result;
-    if (reply.result)
+    if (reply.result) {
+        stay_for_others(wanted.token);
         return node_fail((softNcclResult_t)reply.result, why, "%.*s", NODE_WHY_BYTES - 1, reply.why);
+    }
     node->ranks = ranks;
     node->control = descriptors[0];
     memcpy(node->token, wanted.token, sizeof node->token);

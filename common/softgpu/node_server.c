@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "hidden.h"
 #include "sys/clock.h"
 
 #define STRANGERS_MAX 64
@@ -26,6 +27,8 @@ struct stranger {
 };
 
 struct server {
+    struct server *next;
+    pid_t process;                /* that serves: a child of it has only the copy */
     int listener;
     uint8_t token[NODE_TOKEN_BYTES];
     size_t control_bytes;
@@ -46,6 +49,37 @@ static int take_stranger(struct server *server, int at)
     server->strangers--;
     memmove(&server->stranger[at], &server->stranger[at + 1], (size_t)(server->strangers - at) * sizeof *server->stranger);
     return connection;
+}
+
+static struct soft_lock servers_lock;
+static struct server *servers;  /* of this process */
+
+bool node_is_served_here(const uint8_t token[NODE_TOKEN_BYTES])
+{
+    bool found = false;
+    soft_lock(&servers_lock, "rendezvous");
+    for (const struct server *server = servers; server; server = server->next)
+        found = found || (server->process == getpid() && node_same_token(server->token, token));
+    soft_unlock(&servers_lock);
+    return found;
+}
+
+static void enlist(struct server *server)
+{
+    soft_lock(&servers_lock, "rendezvous");
+    server->next = servers;
+    servers = server;
+    soft_unlock(&servers_lock);
+}
+
+static void delist(struct server *server)
+{
+    soft_lock(&servers_lock, "rendezvous");
+    struct server **at = &servers;
+    while (*at != server)
+        at = &(*at)->next;
+    *at = server->next;
+    soft_unlock(&servers_lock);
 }
 
 static void drop_stranger(struct server *server, int at)
@@ -259,6 +293,7 @@ static void *serve(void *argument)
     while (server->strangers)
         drop_stranger(server, 0);
     close(server->listener);
+    delist(server);
     free(server);
     return NULL;
 }
@@ -272,12 +307,14 @@ softNcclResult_t node_serve(int listener, const uint8_t token[NODE_TOKEN_BYTES],
     sigset_t all, before;
     int error = ENOMEM;
     if (server) {
+        server->process = getpid();
         server->listener = listener;
         server->limit_s = limit_s;
         server->control_bytes = control_bytes;
         memcpy(server->token, token, sizeof server->token);
         for (int rank = 0; rank < NODE_MAX_RANKS; rank++)
             server->connection[rank] = server->memory[rank] = -1;
+        enlist(server);
         sigfillset(&all);
         pthread_attr_init(&detached);
         pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
@@ -288,6 +325,8 @@ softNcclResult_t node_serve(int listener, const uint8_t token[NODE_TOKEN_BYTES],
     }
     if (!error)
         return softNcclSuccess;
+    if (server)
+        delist(server);
     free(server);
     close(listener);
     return node_fail(softNcclSystemError, why, "no thread to serve the id: %s", strerror(error));

@@ -53,5 +53,6 @@ softNcclResult_t node_fail(softNcclResult_t result, char why[NODE_WHY_BYTES], co
 /* Serves the listening socket from a new thread, which owns it from now on, also on failure. */
 softNcclResult_t node_serve(int listener, const uint8_t token[NODE_TOKEN_BYTES], double limit_s, size_t control_bytes,
                             char why[NODE_WHY_BYTES]);
+bool node_is_served_here(const uint8_t token[NODE_TOKEN_BYTES]);
 
 #endif
