@@ -70,7 +70,7 @@ void *get_file(const char *path, size_t *bytes)
 
 /* ---- allocations, counted at the link ---- */
 
-static size_t allocated;
+static _Atomic size_t allocated; /* streams allocate too */
 
 void *__real_malloc(size_t bytes);
 void *__real_calloc(size_t count, size_t bytes);

@@ -24,7 +24,6 @@
 #define BATCH 4
 
 static const struct model_settings small = {.inputs = 3, .width = 5, .depth = 1, .classes = 2};
-static const struct optimizer_settings momentum = {.kind = OPTIMIZER_SGD, .lr = 0.1f, .momentum = 0.9f};
 static const struct optimizer_settings plain = {.kind = OPTIMIZER_SGD, .lr = 0.1f};
 static const struct optimizer_settings adamw = {
     .kind = OPTIMIZER_ADAMW, .lr = 0.01f, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f};
@@ -53,6 +52,10 @@ static void close_training(struct training *t)
     optimizer_close(&t->optimizer);
     trial_close(&t->trial);
 }
+
+#if HAVE_CJSON
+
+static const struct optimizer_settings momentum = {.kind = OPTIMIZER_SGD, .lr = 0.1f, .momentum = 0.9f};
 
 static void train(struct training *t, int steps)
 {
@@ -87,8 +90,6 @@ static void expect_equal(struct training *a, struct training *b)
         expect_equal_buffers(a, b, a->optimizer.second, b->optimizer.second);
     assert_int_equal(a->optimizer.updates, b->optimizer.updates);
 }
-
-#if HAVE_CJSON
 
 /* 7 steps = 4 steps, saved, loaded elsewhere, 3 steps: parameters, optimizer state and position. */
 static void expect_resumed(const struct optimizer_settings *settings)
