@@ -85,7 +85,6 @@ static void equals_dp_and_single(void **state)
         check_close(&ddp, &dp, 1e-6);
         check_close(&ddp, &single, 1e-6);
         assert_true(fabs(ddp.loss_last - single.loss_last) <= 1e-5 * single.loss_last);
-        assert_true(ddp.loss_last < ddp.loss_first);
         training_close(&single);
         training_close(&dp);
         training_close(&ddp);
@@ -112,31 +111,37 @@ static void scale_of_gradients(void **state)
             }
 }
 
+/* Big enough for several buckets: in ready order 10 + 5120 + 512 + 262144 floats pass the first limit of 1 MiB. */
+#define WIDE "--width", "512", "--gpus", "4", "--global-batch", "30"
+
 /* Neither overlap nor run order changes a bit; 5 times the same (trials.md 23). */
 static void overlap_changes_no_bit(void **state)
 {
     (void)state;
     struct training first, again, without;
-    TRAIN(&first, &strategy_ddp, "ddp-train", "--gpus", "4", "--global-batch", "30");
+    TRAIN(&first, &strategy_ddp, "ddp-train", WIDE);
     for (int run = 0; run < 4; run++) {
-        TRAIN(&again, &strategy_ddp, "ddp-train", "--gpus", "4", "--global-batch", "30");
+        TRAIN(&again, &strategy_ddp, "ddp-train", WIDE);
         assert_true(same_bits(&first, &again));
         training_close(&again);
     }
-    TRAIN(&without, &strategy_ddp, "ddp-train", "--gpus", "4", "--global-batch", "30", "--no-overlap");
+    TRAIN(&without, &strategy_ddp, "ddp-train", WIDE, "--no-overlap");
     assert_true(same_bits(&first, &without));
     training_close(&without);
     training_close(&first);
 }
 
+/* One bucket in iteration 1, then as many as the cap makes; none of it changes the result beyond rounding. */
 static void bucket_sizes_change_nothing(void **state)
 {
     (void)state;
-    static const char *const caps[] = {"0", "0.01", "1", "1000"};
+    static const struct { const char *cap; int buckets; } cells[] = {{"25", 2}, {"1", 3}, {"0.1", 3}, {"0", 5}, {"1000", 2}};
     struct training reference, other;
-    TRAIN(&reference, &strategy_ddp, "ddp-train", "--gpus", "3", "--global-batch", "30");
-    for (size_t i = 0; i < sizeof(caps) / sizeof(caps[0]); i++) {
-        TRAIN(&other, &strategy_ddp, "ddp-train", "--gpus", "3", "--global-batch", "30", "--bucket-cap-mb", caps[i]);
+    TRAIN(&reference, &strategy_ddp, "ddp-train", WIDE);
+    for (size_t i = 0; i < sizeof(cells) / sizeof(cells[0]); i++) {
+        TRAIN(&other, &strategy_ddp, "ddp-train", WIDE, "--bucket-cap-mb", cells[i].cap);
+        assert_int_equal(other.collectives_first, 1);
+        assert_int_equal(other.collectives_last, cells[i].buckets);
         check_close(&other, &reference, 1e-6);
         training_close(&other);
     }
@@ -259,6 +264,7 @@ static void nothing_to_train_is_refused(void **state)
 static int configure(void **state)
 {
     (void)state;
+    log_set_quiet(true);
     const struct gpu_settings settings = {.cores_per_device = 1, .devices_used = MAX_RANKS_HERE, .collective_limit_s = 30};
     return gpu_configure(&settings);
 }

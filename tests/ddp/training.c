@@ -62,10 +62,14 @@ static int train(struct training *training, struct world *world, void *state)
         double sum = 0;
         for (int rank = 0; rank < world->size; rank++)
             sum += losses[rank];
-        if (world->rank == 0 && step == 0)
+        if (world->rank > 0)
+            continue;
+        training->loss_last = sum;
+        training->collectives_last = training->strategy->timeline(state, 0)->communications;
+        if (step == 0) {
             training->loss_first = sum;
-        if (world->rank == 0)
-            training->loss_last = sum;
+            training->collectives_first = training->collectives_last;
+        }
     }
     if (!status)
         status = keep_or_compare(training, world, state);

@@ -17,6 +17,7 @@ struct training {
     float *parameters;           /* [flat] of rank 0's device 0 after the last update */
     float *gradients;            /* [flat] likewise, of the last update */
     double loss_first, loss_last;   /* sums over all ranks */
+    int collectives_first, collectives_last;   /* of rank 0 in the first and in the last update */
     int different_ranks;         /* ranks whose parameters are not rank 0's, bit for bit */
     struct model *other_models;  /* [gpus] or NULL: a model for each rank, in place of `model` */
 };
