@@ -20,6 +20,10 @@
 #define STOPPED 1u
 #define MEETING 2u
 
+/* About the price of waking a thread of another process on another core; a rank that has a core to itself loses no more by
+ * spinning in vain than it would have paid for the sleep. */
+#define MEETING_SPIN_NS 50000u
+
 /* How long to wait for the sentence of a rank that is just writing it, and may be dead. */
 #define SENTENCE_LIMIT_NS 100000000u
 
@@ -156,7 +160,7 @@ static bool meet(softNcclComm_t comm, double limit_s)
         __atomic_store_n(&control->arrived, 0, __ATOMIC_RELAXED);
         soft_signal_add(&control->meeting, MEETING);
     } else {
-        const uint64_t spin = comm->crowded ? 0 : soft_spin_ns();
+        const uint64_t spin = comm->crowded || !soft_spin_ns() ? 0 : MEETING_SPIN_NS;
         if (!soft_signal_wait(&control->meeting, held, spin, clock_nanoseconds() + (uint64_t)(limit_s * 1e9)))
             stop_late(comm, limit_s);
         if (soft_signal_read(&control->meeting) - held < MEETING)

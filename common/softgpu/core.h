@@ -84,6 +84,9 @@ struct softStream {
     struct soft_lock producers;
     struct soft_signal enqueued;  /* tasks so far; written under `producers` */
     struct soft_signal done;
+    struct soft_lock waiting;     /* of the next two */
+    struct soft_signal reached;   /* rings when `done` comes to the milestone */
+    uint32_t milestone;           /* the earliest number of tasks done that somebody waits for */
     struct soft_slot *ring;
     struct soft_team *team;       /* NULL: one core, or no launch of several blocks yet */
 };

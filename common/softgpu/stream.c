@@ -28,6 +28,39 @@ static void settle(softStream_t stream)
     soft_signal_set(&stream->ready, 1);
 }
 
+/* ---- waiting for a task ---------------------------------------------------------------------------------------------- */
+
+/* A host that waits for the last of many tasks is not woken by each: those that wait leave the earliest number that one of them
+ * wants, the stream rings when it gets there, and who wants a later one leaves his again. The store of `done` and the look at
+ * `milestone` are sequentially consistent, as are a waiter's store and look: one of the two sees the other. */
+static void tell_waiting(softStream_t stream, uint32_t done)
+{
+    if ((int32_t)(done - __atomic_load_n(&stream->milestone, __ATOMIC_SEQ_CST)) < 0)
+        return;
+    soft_lock(&stream->waiting, "stream waiters");
+    __atomic_store_n(&stream->milestone, done + (1u << 30), __ATOMIC_SEQ_CST); /* nobody's */
+    soft_signal_add(&stream->reached, 1);
+    soft_unlock(&stream->waiting);
+}
+
+static bool is_done(softStream_t stream, uint32_t target)
+{
+    return (int32_t)(__atomic_load_n(&stream->done.value, __ATOMIC_SEQ_CST) - target) >= 0;
+}
+
+static void wait_done(softStream_t stream, uint32_t target)
+{
+    while (!is_done(stream, target)) {
+        soft_lock(&stream->waiting, "stream waiters");
+        uint32_t seen = soft_signal_read(&stream->reached);
+        if ((int32_t)(target - stream->milestone) < 0)
+            __atomic_store_n(&stream->milestone, target, __ATOMIC_SEQ_CST);
+        soft_unlock(&stream->waiting);
+        if (!is_done(stream, target))
+            soft_signal_wait(&stream->reached, seen, soft_spin_ns(), SOFT_NO_DEADLINE);
+    }
+}
+
 static void *run_stream(void *argument)
 {
     softStream_t stream = argument;
@@ -45,6 +78,7 @@ static void *run_stream(void *argument)
             soft_record_task(stream, number, slot, start);
         soft_release(&slot->what);
         soft_signal_set(&stream->done, number + 1);
+        tell_waiting(stream, number + 1);
     }
     soft_crowd_leave();
     return NULL;
@@ -66,15 +100,12 @@ struct soft_device *soft_stream_device(softStream_t stream)
     return stream->device;
 }
 
-/* The next free slot; waits while the ring is full. Under `producers`. */
+/* The next free slot; while the ring is full, waits until half of it is free. Under `producers`. */
 static struct soft_slot *next_slot(softStream_t stream, uint32_t number)
 {
-    for (;;) {
-        uint32_t done = soft_signal_read(&stream->done);
-        if (number - done < SOFT_RING_SLOTS)
-            return &stream->ring[number % SOFT_RING_SLOTS];
-        soft_signal_wait(&stream->done, done, soft_spin_ns(), SOFT_NO_DEADLINE);
-    }
+    if (number - soft_signal_read(&stream->done) >= SOFT_RING_SLOTS)
+        wait_done(stream, number - SOFT_RING_SLOTS / 2);
+    return &stream->ring[number % SOFT_RING_SLOTS];
 }
 
 static void push(softStream_t stream, const struct soft_what *what, soft_task *task, const void *first, size_t first_bytes,
@@ -119,12 +150,7 @@ void soft_stream_drain(softStream_t stream)
 {
     uint64_t start = soft_recording() ? clock_nanoseconds() : 0;
     uint32_t target = soft_signal_read(&stream->enqueued);
-    for (;;) {
-        uint32_t done = soft_signal_read(&stream->done);
-        if ((int32_t)(done - target) >= 0)
-            break;
-        soft_signal_wait(&stream->done, done, soft_spin_ns(), SOFT_NO_DEADLINE);
-    }
+    wait_done(stream, target);
     soft_acquire(&stream->ring[(target - 1) % SOFT_RING_SLOTS].what);
     if (start)
         soft_record_waited(stream, target, 0, start);

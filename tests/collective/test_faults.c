@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "softgpu/node_wire.h"
 #include "stage.h"
 #include "sys/random.h"
 
@@ -222,6 +223,9 @@ static int body_endless(struct rank *rank)
         mark_add(&rank->marks[0], 1);
     }
     NEED(strstr(softNcclGetLastError(rank->comm), "rank 1 ") != NULL);
+    struct node_id id;
+    memcpy(&id, rank->id.internal, sizeof id);
+    snprintf(rank->out->text, sizeof rank->out->text, "@%s", id.name);
     return 0;
 }
 
@@ -246,14 +250,14 @@ static int count_entries(const char *folder)
     return count;
 }
 
-/* An abstract socket of a rendezvous that is still there. */
-static bool socket_left(void)
+/* Is this abstract socket still there? */
+static bool socket_left(const char *name)
 {
     char line[512];
     bool left = false;
     FILE *table = fopen("/proc/net/unix", "r");
     while (table && fgets(line, sizeof line, table))
-        left = left || strstr(line, "@softgpu-");
+        left = left || strstr(line, name);
     if (table)
         fclose(table);
     return left;
@@ -272,10 +276,11 @@ static void test_killed(void **state)
             if (out[rank].code != 0 || out[rank].status != 0)
                 fail_msg("round %d, rank %d: code %d, status %#x: %s", (int)kill_round, rank, out[rank].code,
                          (unsigned)out[rank].status, out[rank].text);
+        assert_true(strlen(out[0].text) > 1);
+        assert_false(socket_left(out[0].text));
     }
     assert_int_equal(count_entries("/dev/shm"), shared_before);
     assert_int_equal(count_entries("/proc/self/fd"), descriptors_before);
-    assert_false(socket_left());
 }
 
 int main(void)
