@@ -46,8 +46,8 @@ int gpu_device_count(int *count)
 {
     if (cudaGetDeviceCount(count) == cudaSuccess)
         return EXIT_OK;
-    (void)cudaGetLastError();
     log_error("no soft GPU: %s", softErrorDetail());
+    (void)cudaGetLastError();
     return EXIT_RESOURCE;
 }
 
@@ -89,16 +89,17 @@ void gpu_traffic_reset(void)
     softTrafficReset();
 }
 
-/* The collectives keep the limit themselves: a late one fails and lets its stream go on. */
+/* The collectives keep the limit themselves: a late one fails and lets its stream go on. The stream then fails too; the
+ * communicator's sentence is the better one. */
 int gpu_stream_finish(cudaStream_t stream, ncclComm_t comm, double limit_s)
 {
     (void)limit_s;
-    GPU_TRY(cudaStreamSynchronize(stream));
+    cudaError_t stopped = cudaStreamSynchronize(stream);
     ncclResult_t failure = ncclSuccess;
     if (comm)
         GPU_TRY(ncclCommGetAsyncError(comm, &failure));
     if (failure == ncclSuccess)
-        return EXIT_OK;
+        return gpu_report_cuda(stopped, "cudaStreamSynchronize", __FILE__, __LINE__);
     const char *sentence = ncclGetLastError(comm);
     log_error("%s", sentence);
     return strncmp(sentence, "time limit", strlen("time limit")) == 0 ? EXIT_TIME_LIMIT : EXIT_CHECK_FAILED;

@@ -62,7 +62,7 @@ softError_t softGetLastError(void)
 
 const char *softErrorDetail(void)
 {
-    return last_detail;
+    return last_error == softSuccess ? "" : last_detail;
 }
 
 softError_t soft_fail(softError_t error, const char *format, ...)

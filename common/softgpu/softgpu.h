@@ -230,7 +230,7 @@ softError_t softRecordFinish(void);
 /* For tests of the ledger: the which-th copy between two devices from now on is neither made nor counted (0: none). */
 void softTestDropCopy(unsigned which);
 
-/* Tells the whole sentence behind the last error of this thread or of the device (never NULL, may be ""). */
+/* The whole sentence behind this thread's last error, also one that a device kept; "" once softGetLastError cleared it. */
 const char *softErrorDetail(void);
 
 #ifdef __cplusplus

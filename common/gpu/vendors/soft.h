@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * CUDA's names on the soft GPU: the names that we use, and no others, one a line. A name missing here is a name that
- * the project does not use; add it here, in softgpu.h and in tests/gpu/api_names.h together.
+ * the project does not use; add it here, in softgpu.h and in tests/softgpu/api_names.h together.
  */
 #ifndef GPU_VENDORS_SOFT_H
 #define GPU_VENDORS_SOFT_H
@@ -22,6 +22,7 @@
 #define cudaErrorNotReady softErrorNotReady
 #define cudaErrorIllegalAddress softErrorIllegalAddress
 #define cudaErrorPeerAccessAlreadyEnabled softErrorPeerAccessAlreadyEnabled
+#define cudaErrorPeerAccessNotEnabled softErrorPeerAccessNotEnabled
 #define cudaErrorLaunchFailure softErrorLaunchFailure
 #define cudaErrorNotSupported softErrorNotSupported
 #define cudaErrorUnknown softErrorUnknown
