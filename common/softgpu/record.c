@@ -41,9 +41,10 @@ static uint32_t threads_seen, collectives_seen;
 
 /* What the calling thread's recorded host call did so far. */
 static _Thread_local struct {
-    bool open, waited;
+    bool open;
+    uint32_t name;
     int device;       /* -1: no stream was concerned */
-    uint32_t stream, mark;
+    uint32_t stream;
     uint64_t task, waited_ns;
 } call;
 static _Thread_local struct chunk *own_chunk;
@@ -93,9 +94,9 @@ struct soft_host_call soft_host_call_begin(const char *name)
     if (!soft_recording() || call.open)
         return begun;
     call.open = true;
-    call.waited = false;
+    call.name = soft_intern(name);
     call.device = -1;
-    call.stream = call.mark = 0;
+    call.stream = 0;
     call.task = call.waited_ns = 0;
     begun.name = name;
     begun.start_ns = clock_nanoseconds();
@@ -108,42 +109,46 @@ void soft_host_call_end(struct soft_host_call *begun)
         return;
     call.open = false;
     union entry entry = {.task = {
-        .kind = call.waited ? SOFT_RECORD_HOST_SYNC : SOFT_RECORD_HOST_CALL,
+        .kind = SOFT_RECORD_HOST_CALL,
         .thread = thread_number(),
         .device = (int16_t)(call.device >= 0 ? call.device : soft_current_ordinal()),
         .stream = (uint16_t)call.stream,
-        .name = soft_intern(begun->name),
+        .name = call.name,
         .range = soft_range_current(),
         .task = call.task,
         .start_ns = begun->start_ns,
         .end_ns = clock_nanoseconds(),
-        .mark = call.mark,
         .waited_ns = call.waited_ns,
     }};
     append(&entry);
-}
-
-static void note_stream(softStream_t stream, uint64_t task)
-{
-    call.device = stream->device->map.ordinal;
-    call.stream = stream->number;
-    call.task = task;
 }
 
 void soft_record_enqueued(softStream_t stream, uint64_t task, struct soft_slot *slot)
 {
     slot->enqueued_ns = clock_nanoseconds();
     slot->host_thread = thread_number();
-    note_stream(stream, task);
+    call.device = stream->device->map.ordinal;
+    call.stream = stream->number;
+    call.task = task;
 }
 
 void soft_record_waited(softStream_t stream, uint64_t task, uint32_t mark, uint64_t start_ns)
 {
-    call.waited = true;
-    call.waited_ns += clock_nanoseconds() - start_ns;
-    call.mark = mark;
-    if (stream)
-        note_stream(stream, task);
+    uint64_t end_ns = clock_nanoseconds();
+    union entry entry = {.task = {
+        .kind = SOFT_RECORD_HOST_WAIT,
+        .thread = thread_number(),
+        .device = (int16_t)(stream ? stream->device->map.ordinal : -1),
+        .stream = (uint16_t)(stream ? stream->number : 0),
+        .name = call.open ? call.name : 0,
+        .range = soft_range_current(),
+        .task = task,
+        .start_ns = start_ns,
+        .end_ns = end_ns,
+        .mark = mark,
+    }};
+    append(&entry);
+    call.waited_ns += end_ns - start_ns;
 }
 
 void soft_record_lock_wait(const char *name, uint64_t start_ns)

@@ -12,7 +12,7 @@
 enum soft_record_kind {
     SOFT_RECORD_FACTS = 1,      /* of a collective */
     SOFT_RECORD_HOST_CALL = 2,
-    SOFT_RECORD_HOST_SYNC = 3,  /* a host call that waited for a stream, an event or a device */
+    SOFT_RECORD_HOST_WAIT = 3,  /* inside a host call: for a stream or an event */
     SOFT_RECORD_LOCK_WAIT = 4,
     SOFT_RECORD_TASK = 16,      /* + enum soft_task_kind */
 };
@@ -34,11 +34,11 @@ struct soft_record_entry {
     int16_t device;         /* ordinal; -1: none */
     uint16_t stream;        /* number on its device; 0: none */
     uint32_t name, range;   /* strings */
-    uint64_t task;          /* tasks: number in the stream, from 0. Host: number of the last task enqueued or waited for */
+    uint64_t task;          /* tasks: number in the stream, from 0. Calls: of the last task enqueued. Waits: tasks waited for */
     uint64_t start_ns, end_ns;
     uint64_t enqueued_ns;   /* tasks */
     double flops, bytes;
-    uint32_t mark;          /* event record, event wait, host sync: one record of one event. Collectives: their facts */
+    uint32_t mark;          /* event record, event wait, host wait: one record of one event. Collectives: their facts */
     uint32_t reserved;
     uint64_t waited_ns;     /* host calls: part of start to end that was spent waiting */
 };
@@ -59,7 +59,7 @@ extern bool soft_record_on;
 /* One finished task; called in its stream's thread. */
 void soft_record_task(softStream_t stream, uint64_t number, const struct soft_slot *slot, uint64_t start_ns);
 
-/* What the running host call enqueued, or waited for since start_ns (mark 0: a stream's tasks up to `task`). */
+/* What the running host call enqueued, or waited for since start_ns: an event's mark, or (mark 0) a stream's first tasks. */
 void soft_record_enqueued(softStream_t stream, uint64_t task, struct soft_slot *slot);
 void soft_record_waited(softStream_t stream, uint64_t task, uint32_t mark, uint64_t start_ns);
 

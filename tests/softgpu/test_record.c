@@ -157,16 +157,18 @@ static void check_dependencies(const struct record *record)
 {
     const struct soft_record_entry *made = find(record, SOFT_RECORD_TASK + SOFT_TASK_EVENT_RECORD, "event_record");
     const struct soft_record_entry *wait = find(record, SOFT_RECORD_TASK + SOFT_TASK_EVENT_WAIT, "event_wait");
-    const struct soft_record_entry *on_host = find(record, SOFT_RECORD_HOST_SYNC, "cudaEventSynchronize");
+    const struct soft_record_entry *on_host = find(record, SOFT_RECORD_HOST_WAIT, "cudaEventSynchronize");
     assert_true(made->mark != 0);
     assert_int_equal(wait->mark, made->mark);
     assert_int_equal(on_host->mark, made->mark);
     assert_int_equal(wait->device, 1);
-    const struct soft_record_entry *drain = find(record, SOFT_RECORD_HOST_SYNC, "cudaStreamSynchronize");
+    const struct soft_record_entry *drain = find(record, SOFT_RECORD_HOST_WAIT, "cudaStreamSynchronize");
     assert_int_equal(drain->device, 1);
     assert_int_equal(drain->stream, 1);
     assert_int_equal(drain->task, 3); /* three tasks: wait, peer copy, copy to the host */
-    assert_true(drain->waited_ns <= drain->end_ns - drain->start_ns);
+    const struct soft_record_entry *call = find(record, SOFT_RECORD_HOST_CALL, "cudaStreamSynchronize");
+    assert_true(call->start_ns <= drain->start_ns && drain->end_ns <= call->end_ns);
+    assert_true(call->waited_ns == drain->end_ns - drain->start_ns);
 }
 
 static void check_host(const struct record *record)
