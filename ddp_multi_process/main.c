@@ -78,6 +78,7 @@ static int run_rank(struct options *options, const struct environment *environme
 {
     struct world world = {0};
     log_set_rank(environment->rank);
+    log_set_quiet(environment->rank > 0);   /* what all ranks would say alike, rank 0 says */
     (void)prctl(PR_SET_NAME, "ddp-train rank");   /* started as /proc/self/exe, it would be called "exe" */
     int status = adopt_world_size(options, environment);
     if (!status)

@@ -7,6 +7,7 @@
  */
 #include "strategy.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "data/sampler.h"
@@ -72,9 +73,9 @@ static int choose_device(struct ddp *ddp)
     TRY(gpu_device_count(&count));
     if (ddp->device >= count) {
         const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-        log_error("rank %d of %d needs device %d, but %d %s there (CUDA_VISIBLE_DEVICES=%s): start at most %d ranks here",
-                  ddp->world->rank, ddp->world->size, ddp->device, count, count == 1 ? "is" : "are",
-                  visible ? visible : "not set", count);
+        log_error("local rank %d of %d ranks needs device %d, but %d %s there (CUDA_VISIBLE_DEVICES %s): start at most %d "
+                  "ranks here", ddp->device, ddp->world->size, ddp->device, count, count == 1 ? "is" : "are",
+                  visible ? visible : "is not set", count);
         return EXIT_RESOURCE;
     }
     GPU_TRY(cudaSetDevice(ddp->device));
@@ -92,6 +93,23 @@ static int open_losses(struct ddp *ddp)
     for (; ddp->loss_count < count; ddp->loss_count++)
         TRY(loss_open(&ddp->losses[ddp->loss_count], ddp->device, ddp->replica.batch_max));
     return EXIT_OK;
+}
+
+/* One line a rank, from rank 0: which device it has. */
+static int tell_devices(struct ddp *ddp)
+{
+    struct world *world = ddp->world;
+    char mine[192], name[96], cores[64], *all = NULL;
+    TRY(gpu_device_describe(ddp->device, name, sizeof(name), cores, sizeof(cores)));
+    snprintf(mine, sizeof(mine), "device %d: %s%s%s", ddp->device, name, cores[0] ? ", cores " : "", cores);
+    if (world->rank == 0 && !(all = malloc(sizeof(mine) * (size_t)world->size)))
+        log_error("no memory for the descriptions of %d devices", world->size);
+    TRY(world_agree(world, world->rank > 0 || all ? EXIT_OK : EXIT_RESOURCE));
+    int status = world->gather(world, mine, sizeof(mine), all);
+    for (int rank = 0; all && !status && rank < world->size; rank++)
+        log_info("rank %d has %s", rank, all + sizeof(mine) * (size_t)rank);
+    free(all);
+    return status;
 }
 
 /* What a rank can do alone. */
@@ -142,6 +160,7 @@ static int open_all(struct ddp *ddp, const struct run *run)
     TRY(world_agree(run->world, open_local(ddp, run)));
     if (run->world->size == 1)
         return EXIT_OK;
+    TRY(tell_devices(ddp));
     TRY(open_communicator(ddp));
     TRY(broadcast_parameters(ddp));
     return world_agree(run->world, reducer_open(&ddp->reducer, run->world, &ddp->replica, &ddp->timeline, ddp->comm,

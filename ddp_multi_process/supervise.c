@@ -94,23 +94,26 @@ static bool is_our_signal(const struct watch *watch, int signal_number)
     return (watch->ending != RUNNING && signal_number == SIGTERM) || (watch->ending == KILLING && signal_number == SIGKILL);
 }
 
-/* A rank left with code 6: the one that is furthest behind, or stopped, is named with it. */
-static void name_straggler(const struct watch *watch, char *text, size_t size)
+/* Steps and phases that a rank has behind it; a stopped rank counts as furthest behind. */
+static uint64_t place_of(const struct watch *watch, int rank)
 {
-    int straggler = 0;
-    uint64_t least = UINT64_MAX;
-    for (int rank = 0; rank < watch->run->ranks; rank++) {
-        uint64_t step;
-        enum progress_phase phase = progress_read(rank, &step);
-        uint64_t at = watch->run->processes[rank].stopped ? 0 : step * PROGRESS_PHASES + (uint64_t)phase + 1;
-        if (at < least) {
-            least = at;
+    uint64_t step;
+    enum progress_phase phase = progress_read(rank, &step);
+    return watch->run->processes[rank].stopped ? 0 : step * PROGRESS_PHASES + (uint64_t)phase + 1;
+}
+
+/* A rank left because of a time limit: for whom did it wait? Names the rank that is furthest behind it, if one is. */
+static void name_straggler(const struct watch *watch, int waiting, char *text, size_t size)
+{
+    int straggler = waiting;
+    for (int rank = 0; rank < watch->run->ranks; rank++)
+        if (place_of(watch, rank) < place_of(watch, straggler))
             straggler = rank;
-        }
-    }
     char who[64], where[128];
     describe_rank(watch, straggler, who, sizeof(who), where, sizeof(where));
-    snprintf(text, size, "; furthest behind is %s%s %s", who, least == 0 ? ", stopped," : "", where);
+    if (straggler != waiting)
+        snprintf(text, size, "; furthest behind is %s%s %s", who, watch->run->processes[straggler].stopped ? ", stopped," : "",
+                 where);
 }
 
 static void on_exit_event(struct watch *watch, int rank)
@@ -138,7 +141,7 @@ static void on_exit_event(struct watch *watch, int rank)
                  sigabbrev_np(info.si_status) ? sigabbrev_np(info.si_status) : "?", where);
     } else if (info.si_status != 0) {
         if (info.si_status == EXIT_TIME_LIMIT)
-            name_straggler(watch, straggler, sizeof(straggler));
+            name_straggler(watch, rank, straggler, sizeof(straggler));
         cause.exit_code = info.si_status;
         cause.by_exit_code = true;
         snprintf(cause.text, sizeof(cause.text), "%s ended with exit code %d %s%s", who, info.si_status, where, straggler);

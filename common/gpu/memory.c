@@ -147,7 +147,11 @@ void gpu_free(void *pointer)
         log_error("gpu_free: %p does not come from gpu_malloc or was freed before", pointer);
         return;
     }
-    (void)gpu_report_cuda(cudaFree(pointer), "cudaFree", __FILE__, __LINE__); /* a damaged guard is told here */
+    cudaError_t freed = cudaFree(pointer);
+    if (freed == cudaErrorLaunchFailure)
+        (void)cudaGetLastError(); /* an older failure of the device, told where it was waited for */
+    else
+        (void)gpu_report_cuda(freed, "cudaFree", __FILE__, __LINE__); /* a damaged guard is told here */
     unbook(found->device, found->category, found->bytes);
     free(found);
 }

@@ -311,7 +311,7 @@ def test_a_replayed_hello():
         connection.sendall(b"DDPRDV1\0" + bytes(16))
         hello = receive(connection, HELLO_BYTES + len("lr=1"))
         connection.close()
-        check(victim.finish() == 5, "the victim went on")
+    check(victim.finish(1) == 5, "the victim went on")
     port = free_port()
     runs = by_hand(toy(), (0, 1), 3, port)
     wait_listening(port)
