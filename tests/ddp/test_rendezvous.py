@@ -324,6 +324,20 @@ def test_a_replayed_hello():
     expect_all(runs, 0, "")
 
 
+def test_a_rank_that_is_turned_out_comes_again():
+    """Greeted, then lost in a rush of strangers; and when nobody listens any more, it gives up at once."""
+    with socket.socket() as false_rank_0:
+        false_rank_0.bind(("127.0.0.1", 0))
+        false_rank_0.listen()
+        rank = by_hand(toy(), (2,), 3, false_rank_0.getsockname()[1])[2]
+        for _ in range(3):
+            connection, _ = false_rank_0.accept()
+            connection.sendall(b"DDPRDV1\0" + bytes(16))
+            check(len(receive(connection, HELLO_BYTES)) == HELLO_BYTES, "no hello")
+            connection.close()
+    expect(rank, 5, "rank 0 left during the rendezvous", limit=1)
+
+
 def test_a_token_is_not_shown():
     """The command line, which everybody can read, is the launcher's own."""
     command = [TOY, "2", "100000", str(T), "5", "lr=1"]

@@ -167,8 +167,10 @@ def test_stdout_closed():
 def test_a_stopped_rank_is_named_and_ends_the_run():
     run = launch()
     run.wait_step(2, 5)
+    started = time.monotonic()
     os.kill(run.ranks()[2], signal.SIGSTOP)
     expect(run, 6, "rank 2 (pid ", "stopped", limit=T + 1)
+    check(time.monotonic() - started < T + 1.9, "the stopped rank did not get TERM, but KILL 2 s later")
     check("rank 2 (pid " in run.err.splitlines()[0] and "was stopped" in run.err.splitlines()[0],
           f"not named at once; stderr:\n{run.err}")
 
