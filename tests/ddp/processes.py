@@ -81,7 +81,10 @@ class Run:
             self.page = find_page(self.pid)
         if self.page is None:
             return None
-        word = struct.unpack("=Q", os.pread(self.page, 8, 64 * rank))[0]
+        data = os.pread(self.page, 8, 64 * rank)
+        if len(data) < 8:   # just made, without its size
+            return None
+        word = struct.unpack("=Q", data)[0]
         return PHASES[word & 0xff], word >> 8
 
     def wait_step(self, rank, step, limit=30.0):
