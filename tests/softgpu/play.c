@@ -104,6 +104,7 @@ static void wait_at_gate(softStream_t stream, const struct soft_what *what, void
     struct gate *gate = *(struct gate **)arguments;
     while (soft_signal_read(&gate->open) == 0)
         soft_signal_wait(&gate->open, 0, 0, SOFT_NO_DEADLINE);
+    soft_acquire(gate); /* what the scene did before it opened the gate is in order, also for the thread sanitizer */
 }
 
 void gate_close(struct gate *gate, softStream_t stream)
@@ -115,6 +116,7 @@ void gate_close(struct gate *gate, softStream_t stream)
 
 void gate_open(struct gate *gate)
 {
+    soft_release(gate);
     soft_signal_set(&gate->open, 1);
 }
 
