@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-#define STAGE_LIMIT_S 50
+#define STAGE_LIMIT_S 100
 #define DEVICE_MEMORY (96u << 20)
 #define MARKS 8
 
@@ -57,7 +57,8 @@ void mark_add(uint32_t *mark, uint32_t n)
 
 void mark_await(const uint32_t *mark, uint32_t at_least)
 {
-    while (__atomic_load_n(mark, __ATOMIC_ACQUIRE) < at_least)
+    const double deadline = seconds_now() + STAGE_LIMIT_S;
+    while (__atomic_load_n(mark, __ATOMIC_ACQUIRE) < at_least && seconds_now() < deadline)
         usleep(200);
 }
 
@@ -153,7 +154,7 @@ static void prepare(struct player *player, const struct stage *stage, struct boa
 static void configure(const struct stage *stage)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    softConfigure(&(struct soft_settings){.memory_bytes = DEVICE_MEMORY, .collective_limit_s = stage->limit_s > 0 ? stage->limit_s : 20});
+    softConfigure(&(struct soft_settings){.memory_bytes = DEVICE_MEMORY, .collective_limit_s = stage->limit_s > 0 ? stage->limit_s : 60});
 }
 
 static int play_threads(const struct stage *stage, struct board *board)

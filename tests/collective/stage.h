@@ -40,7 +40,7 @@ typedef int rank_body(struct rank *rank);
 struct stage {
     enum stage_mode mode;
     int ranks;
-    double limit_s;         /* of a collective; 0: 20 s */
+    double limit_s;         /* of a collective; 0: 60 s */
     bool alone;             /* don't join: the body does */
     rank_body *body;
     const void *argument;
@@ -48,7 +48,7 @@ struct stage {
     void (*meanwhile)(const struct stage *stage, const int *processes, uint32_t *marks);
 };
 
-/* Plays and waits for all; a stage that lasts over 50 s is killed. out[ranks]. */
+/* Plays and waits for all; a stage that lasts over 100 s is killed. out[ranks]. */
 void stage_play(const struct stage *stage, struct outcome *out);
 
 /* Plays, and fails the running test with a rank's own words if a rank did not end with 0. */
@@ -64,7 +64,7 @@ void stage_expect_success(const struct stage *stage, struct outcome *out);
 #define NEED_NCCL(call) NEED((call) == softNcclSuccess)
 int stage_failed(struct rank *rank, const char *file, int line, const char *what);
 
-/* Marks: words that the ranks and the test share. */
+/* Marks: words that the ranks and the test share. Waiting for one ends with the stage's limit. */
 void mark_set(uint32_t *mark, uint32_t value);
 void mark_add(uint32_t *mark, uint32_t n);
 void mark_await(const uint32_t *mark, uint32_t at_least);

@@ -153,7 +153,7 @@ static int body_all_types(struct rank *rank)
 /* Large: several blocks of the fold, slices that don't divide, and the path through the control segment just passed. */
 static int body_large(struct rank *rank)
 {
-    static const size_t counts[] = {1024, 1025, 65537, 300001};
+    static const size_t counts[] = {1024, 1025, 2500, 20001};
     for (int kind = 0; kind < KINDS; kind++)
         for (int in_place = 0; in_place < 2; in_place++)
             for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
@@ -165,6 +165,13 @@ static int body_large(struct rank *rank)
                     return code;
             }
     return 0;
+}
+
+/* Slices so large that their stores pass round the caches. */
+static int body_streamed(struct rank *rank)
+{
+    const struct trial trial = {.kind = ALL_REDUCE, .type = softNcclFloat32, .count = 300001};
+    return try_one(rank, &trial);
 }
 
 static void play_values(rank_body *body, enum stage_mode mode, int ranks)
@@ -179,6 +186,7 @@ static void test_types_three_threads(void **state) { (void)state; play_values(bo
 static void test_types_four_threads(void **state) { (void)state; play_values(body_all_types, STAGE_THREADS, 4); }
 static void test_types_four_processes(void **state) { (void)state; play_values(body_all_types, STAGE_PROCESSES, 4); }
 static void test_large_two_threads(void **state) { (void)state; play_values(body_large, STAGE_THREADS, 2); }
+static void test_streamed_two_processes(void **state) { (void)state; play_values(body_streamed, STAGE_PROCESSES, 2); }
 static void test_large_four_processes(void **state) { (void)state; play_values(body_large, STAGE_PROCESSES, 4); }
 
 /* ---- bytes ----------------------------------------------------------------------------------------------------------------- */
@@ -283,8 +291,8 @@ int main(void)
         cmocka_unit_test(test_types_one_rank),       cmocka_unit_test(test_types_two_processes),
         cmocka_unit_test(test_types_three_threads),  cmocka_unit_test(test_types_four_threads),
         cmocka_unit_test(test_types_four_processes), cmocka_unit_test(test_large_two_threads),
-        cmocka_unit_test(test_large_four_processes), cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_bytes_of_pairs),
+        cmocka_unit_test(test_large_four_processes), cmocka_unit_test(test_streamed_two_processes),
+        cmocka_unit_test(test_bytes),                cmocka_unit_test(test_bytes_of_pairs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
