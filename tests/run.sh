@@ -63,7 +63,7 @@ setup_build "$build" $options "$@" || exit 3
 say "testing $build"
 export UBSAN_OPTIONS="${UBSAN_OPTIONS:-halt_on_error=1:print_stacktrace=1}"
 # shellcheck disable=SC2086
-"$meson" test -C "$build" --no-rebuild --print-errorlogs ${sanitize:+--timeout-multiplier 5} $suites
+"$meson" test -C "$build" --no-rebuild --print-errorlogs --timeout-multiplier $((${sanitize:+5 *} 4)) $suites
 ended=$?
 python3 "$root/tests/count.py" "$build/meson-logs/testlog.json"
 counted=$?
