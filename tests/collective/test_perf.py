@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""collective-perf: every operation in both modes, its lines of --json, bad options, a rank that is killed.
+
+    test_perf.py PROGRAM
+"""
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PROGRAM = sys.argv.pop()
+LIMIT_S = 60
+
+
+def run(*options):
+    return subprocess.run([PROGRAM, *options], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S)
+
+
+class Measuring(unittest.TestCase):
+    FACTOR = {"all_reduce": 2 * 2 / 3, "broadcast": 1, "reduce": 1, "all_gather": 2 / 3, "reduce_scatter": 2 / 3}
+
+    def check(self, operation, mode, *more):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "lines")
+            done = run(operation, "--ranks", "3", "--mode", mode, "-b", "12", "-e", "48K", "-f", "16", "-n", "3", "-w", "1",
+                       "--json", path, *more)
+            self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+            with open(path, encoding="utf-8") as file:
+                lines = [json.loads(line) for line in file]
+        self.assertIn("# Out of bounds values : 0 OK", done.stdout)
+        self.assertEqual([line["in_place"] for line in lines], [0, 1] * 4)
+        for line in lines:
+            self.assertEqual((line["op"], line["mode"], line["ranks"], line["wrong"]), (operation, mode, 3, 0))
+            self.assertGreater(line["us"], 0)
+            self.assertAlmostEqual(line["algbw_gb_s"], line["bytes"] / line["us"] / 1e3)
+            self.assertAlmostEqual(line["busbw_gb_s"], line["algbw_gb_s"] * self.FACTOR[operation])
+        return lines
+
+    def test_every_operation(self):
+        for operation in self.FACTOR:
+            for mode in "threads", "processes":
+                with self.subTest(operation=operation, mode=mode):
+                    lines = self.check(operation, mode, "-r", "1" if operation in ("broadcast", "reduce") else "0")
+                    self.assertEqual([line["bytes"] for line in lines[::2]], [12, 192, 3072, 49152])
+
+    def test_every_type_and_reduction(self):
+        for kind in "int8", "uint8", "int32", "uint32", "int64", "uint64", "half", "float", "double", "bfloat16":
+            for reduction in "sum", "prod", "max", "min":
+                with self.subTest(kind=kind, reduction=reduction):
+                    done = run("reduce_scatter", "--ranks", "3", "--mode", "threads", "-b", "2K", "-e", "2K", "-n", "1", "-w", "0",
+                               "-d", kind, "-o", reduction)
+                    self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+
+    def test_one_rank_has_no_bus(self):
+        done = run("all_reduce", "--ranks", "1", "-b", "1K", "-e", "1K", "-n", "2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("n/a", done.stdout)
+
+
+class Refusing(unittest.TestCase):
+    def test_bad_options(self):
+        for options, message in (
+            (["all_redcue"], "did you mean all_reduce?"),
+            ([], "which operation?"),
+            (["all_reduce", "broadcast"], "one operation a run"),
+            (["all_reduce", "--ranks", "0"], "1 to 64"),
+            (["all_reduce", "--ranks", "4x"], "4x"),
+            (["all_reduce", "-b", "4T"], "4T"),
+            (["all_reduce", "-b", "18446744073709551616"], "-b"),
+            (["all_reduce", "-e", "99999999999G"], "-e"),
+            (["all_reduce", "-b", "2K", "-e", "1K"], "larger"),
+            (["all_reduce", "-f", "1"], "-f"),
+            (["all_reduce", "-c", "2"], "-c"),
+            (["all_reduce", "-d", "floot"], "floot"),
+            (["broadcast", "-r", "2"], "root"),
+            (["all_reduce", "--mode", "fibers"], "fibers"),
+            (["all_reduce", "--rounbs", "2"], "did you mean --rounds?"),
+            (["all_reduce", "--device", "tpu"], "tpu"),
+        ):
+            with self.subTest(options=options):
+                done = run(*options)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(message, done.stderr)
+
+    def test_json_that_can_not_be_written(self):
+        self.assertEqual(run("all_reduce", "--json", "/nowhere/lines").returncode, 3)
+
+
+class Dying(unittest.TestCase):
+    def test_a_killed_rank_ends_the_run(self):
+        with subprocess.Popen([PROGRAM, "all_reduce", "--ranks", "3", "-b", "64K", "-e", "64K", "-n", "1000000", "-c", "0"],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
+            # the header stands once all ranks have joined; it is written out with the first size, so ask the system
+            ranks, deadline = [], time.monotonic() + LIMIT_S
+            while len(ranks) < 3 and time.monotonic() < deadline:
+                with open("/proc/%d/task/%d/children" % (program.pid, program.pid), encoding="ascii") as children:
+                    ranks = [int(pid) for pid in children.read().split()]
+            os.kill(ranks[1], signal.SIGKILL)
+            errors = program.communicate(timeout=LIMIT_S)[1]
+        self.assertEqual(program.returncode, 137, errors)
+        self.assertTrue(re.search(r"rank 1 \(process %d\) died of signal 9" % ranks[1], errors), errors)
+        for rank in ranks:
+            self.assertFalse(os.path.exists("/proc/%d" % rank))
+
+    def test_ranks_die_with_their_parent(self):
+        with subprocess.Popen([PROGRAM, "all_reduce", "--ranks", "2", "-b", "64K", "-e", "64K", "-n", "1000000", "-c", "0"],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as program:
+            ranks, deadline = [], time.monotonic() + LIMIT_S
+            while len(ranks) < 2 and time.monotonic() < deadline:
+                with open("/proc/%d/task/%d/children" % (program.pid, program.pid), encoding="ascii") as children:
+                    ranks = [int(pid) for pid in children.read().split()]
+            program.kill()
+        while any(self.runs(rank) for rank in ranks) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self.assertFalse(any(self.runs(rank) for rank in ranks))
+
+    @staticmethod
+    def runs(process):
+        try:
+            with open("/proc/%d/stat" % process, encoding="ascii") as stat:
+                return stat.read().rpartition(")")[2].split()[0] != "Z"
+        except OSError:
+            return False
+
+
+if __name__ == "__main__":
+    unittest.main()
