@@ -41,11 +41,15 @@ void play(void (*body)(void), const struct scene *scene);
         EXPECT(softGetLastError() == (error));                  \
     } while (0)
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define PLAY_SANITIZED 1
+#if defined(__SANITIZE_ADDRESS__)
+#define PLAY_ADDRESS_SANITIZER 1
+#elif defined(__SANITIZE_THREAD__)
+#define PLAY_THREAD_SANITIZER 1
 #elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define PLAY_SANITIZED 1 /* shadow memory: no ulimit -v fits, no 2^43 addresses are free */
+#if __has_feature(address_sanitizer)
+#define PLAY_ADDRESS_SANITIZER 1
+#elif __has_feature(thread_sanitizer)
+#define PLAY_THREAD_SANITIZER 1
 #endif
 #endif
 

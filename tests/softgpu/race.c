@@ -186,7 +186,9 @@ static void host_synchronises_late(void)
 
 static void *synchronise_first(void *unused)
 {
+    size_t free_bytes, total;
     NEED(!softStreamSynchronize(first));
+    NEED(!softMemGetInfo(&free_bytes, &total)); /* takes the lock that the other thread's launch takes next */
     soft_signal_set(&signals[0], 1);
     return unused;
 }

@@ -35,11 +35,14 @@ static void tag_memory(void)
     memory_reset_peaks();
     EXPECT(memory_peak(0, MEMORY_PARAMETERS) == 0 && memory_peak_total(0) == 700);
     gpu_free(parameters);
+    EXPECT(gpu_malloc(&parameters, 300, MEMORY_ACTIVATIONS) == EXIT_OK);
+    EXPECT(memory_peak_total(0) == 800);
+    gpu_free(parameters);
     gpu_free(gradients);
     gpu_free(NULL);
     gpu_free(gradients);
     EXPECT_LOG("was freed before");
-    EXPECT(memory_current(0, MEMORY_GRADIENTS) == 0 && memory_peak_total(0) == 700);
+    EXPECT(memory_current(0, MEMORY_GRADIENTS) == 0 && memory_peak_total(0) == 800);
     EXPECT(!strcmp(memory_category_name(MEMORY_COMMUNICATION), "communication"));
 }
 
@@ -87,6 +90,7 @@ static void report_errors(void)
     EXPECT(softPeekAtLastError() == softSuccess);
     EXPECT(GPU_STATUS(cudaSetDevice(99)) == EXIT_RESOURCE);
     EXPECT_LOG("there are 64");
+    EXPECT(softErrorDetail()[0] == '\0'); /* told once */
     EXPECT(GPU_STATUS((cublasStatus_t)CUBLAS_STATUS_INVALID_VALUE) == EXIT_CHECK_FAILED);
     EXPECT(GPU_STATUS((ncclResult_t)ncclInvalidArgument) == EXIT_CHECK_FAILED);
     EXPECT(GPU_STATUS((ncclResult_t)ncclSuccess) == EXIT_OK);

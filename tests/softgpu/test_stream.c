@@ -4,6 +4,7 @@
  */
 #include "play.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <time.h>
@@ -320,6 +321,47 @@ static void two_cores_share_a_launch(void **state)
     play(share_blocks, &(struct scene){.settings.cores_per_device = 2});
 }
 
+/* The helper is late: the launch is not done before it is. */
+static pthread_t stream_thread;
+static struct soft_signal started;
+
+static void note_thread(const void *arguments, unsigned block, unsigned blocks)
+{
+    (void)arguments;
+    (void)block;
+    (void)blocks;
+    stream_thread = pthread_self();
+}
+
+static void write_late(const void *arguments, unsigned block, unsigned blocks)
+{
+    (void)block;
+    soft_signal_add(&started, 1);
+    while (soft_signal_read(&started) < blocks) /* so each block has a thread of its own */
+        soft_pause();
+    if (pthread_equal(pthread_self(), stream_thread))
+        return;
+    clock_sleep(0.02);
+    **(uint32_t *const *)arguments = 5;
+}
+
+static void wait_for_helpers(void)
+{
+    softStream_t stream = new_stream(0);
+    void *counter = new_counter(0, stream);
+    EXPECT_OK(launch_on(stream, note_thread, counter, 4, 1));
+    EXPECT_OK(launch_on(stream, write_late, counter, 4, 2));
+    EXPECT_OK(launch_on(stream, double_it, counter, 4, 1));
+    EXPECT_OK(softStreamSynchronize(stream));
+    EXPECT(value_of(counter) == 10);
+}
+
+static void a_launch_ends_with_its_last_block(void **state)
+{
+    (void)state;
+    play(wait_for_helpers, &(struct scene){.settings.cores_per_device = 2});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -333,6 +375,7 @@ int main(void)
         cmocka_unit_test(busy_time_is_that_of_the_work),
         cmocka_unit_test(cores_are_read_back),
         cmocka_unit_test(two_cores_share_a_launch),
+        cmocka_unit_test(a_launch_ends_with_its_last_block),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
