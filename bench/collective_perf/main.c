@@ -15,7 +15,8 @@ static int check_devices(const struct perf_options *options)
     TRY(gpu_device_count(&devices));
     if (options->ranks <= devices)
         return EXIT_OK;
-    log_error("--ranks %d: there are %d %s devices, and each rank needs one", options->ranks, devices, gpu_backend_name());
+    log_error("--ranks %d: there are %d %s devices, and each rank needs one", options->ranks, devices,
+              gpu_backend_name());
     return EXIT_RESOURCE;
 }
 

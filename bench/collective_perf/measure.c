@@ -12,8 +12,8 @@
 #include "sys/exit_codes.h"
 #include "sys/log.h"
 
-/* Where a rank's input and output lie: in place a gathering rank's input is its piece of the output, a scattering rank's
- * output its piece of the input. */
+/* Where a rank's input and output lie: in place a gathering rank's input is its piece of the output, a scattering
+ * rank's output its piece of the input. */
 struct placement {
     unsigned char *send, *receive;
     size_t in_bytes, out_bytes;
@@ -61,7 +61,8 @@ static int verify(struct perf_rank *rank, const struct placement *placement, siz
     GPU_TRY(cudaMemsetAsync(placement->receive, 0xff, placement->out_bytes, rank->stream));
     GPU_TRY(cudaMemcpyAsync(placement->send, rank->host, placement->in_bytes, cudaMemcpyHostToDevice, rank->stream));
     TRY(calls(rank, placement, count, 1));
-    GPU_TRY(cudaMemcpyAsync(rank->host, placement->receive, placement->out_bytes, cudaMemcpyDeviceToHost, rank->stream));
+    GPU_TRY(
+        cudaMemcpyAsync(rank->host, placement->receive, placement->out_bytes, cudaMemcpyDeviceToHost, rank->stream));
     GPU_TRY(cudaStreamSynchronize(rank->stream));
     verify_expected(rank->expected, options, rank->rank, count);
     if (has_output)
@@ -139,7 +140,8 @@ static int measure_sizes(struct perf_rank *rank)
     return EXIT_OK;
 }
 
-/* In an orderly end ranks meet before the first one frees: cudaFree waits for its device, and would for a slower rank. */
+/* In an orderly end ranks meet before the first one frees: cudaFree waits for its device, and would for a slower rank.
+ */
 static int close_rank(struct perf_rank *rank)
 {
     TRY(board_meet(rank->board, rank->options->ranks));

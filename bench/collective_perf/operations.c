@@ -31,8 +31,8 @@ static ncclResult_t call_all_gather(const void *send, void *receive, size_t coun
     return ncclAllGather(send, receive, count, options->type, comm, stream);
 }
 
-static ncclResult_t call_reduce_scatter(const void *send, void *receive, size_t count, const struct perf_options *options,
-                                        ncclComm_t comm, cudaStream_t stream)
+static ncclResult_t call_reduce_scatter(const void *send, void *receive, size_t count,
+                                        const struct perf_options *options, ncclComm_t comm, cudaStream_t stream)
 {
     return ncclReduceScatter(send, receive, count, options->type, options->op, comm, stream);
 }
@@ -68,9 +68,9 @@ static const struct {
     ncclDataType_t type;
     size_t bytes;
 } types[] = {
-    {"int8", ncclInt8, 1},   {"uint8", ncclUint8, 1},   {"int32", ncclInt32, 4}, {"uint32", ncclUint32, 4}, {"int64", ncclInt64, 8},
-    {"uint64", ncclUint64, 8}, {"half", ncclFloat16, 2}, {"float", ncclFloat32, 4}, {"double", ncclFloat64, 8},
-    {"bfloat16", ncclBfloat16, 2},
+    {"int8", ncclInt8, 1},      {"uint8", ncclUint8, 1},       {"int32", ncclInt32, 4},  {"uint32", ncclUint32, 4},
+    {"int64", ncclInt64, 8},    {"uint64", ncclUint64, 8},     {"half", ncclFloat16, 2}, {"float", ncclFloat32, 4},
+    {"double", ncclFloat64, 8}, {"bfloat16", ncclBfloat16, 2},
 };
 #define TYPES (sizeof types / sizeof *types)
 

@@ -19,7 +19,8 @@
 
 static const char usage[] =
     "Usage: collective-perf OPERATION [OPTION]...\n"
-    "Measures a collective between ranks of one device each, as nccl-tests does: the mean time of -n calls enqueued one\n"
+    "Measures a collective between ranks of one device each, as nccl-tests does: the mean time of -n calls enqueued "
+    "one\n"
     "after the other. OPERATION: all_reduce, broadcast, reduce, all_gather, reduce_scatter.\n"
     "\n"
     "  -R, --ranks N            ranks (default 2)\n"
@@ -45,15 +46,24 @@ static const char usage[] =
 enum { OPTION_DEVICE = 256, OPTION_ROUNDS, OPTION_JSON, OPTION_DEVICE_COUNT };
 
 static const struct option long_options[] = {
-    {"ranks", required_argument, NULL, 'R'},        {"mode", required_argument, NULL, 'm'},
-    {"device", required_argument, NULL, OPTION_DEVICE}, {"minbytes", required_argument, NULL, 'b'},
-    {"maxbytes", required_argument, NULL, 'e'},     {"stepfactor", required_argument, NULL, 'f'},
-    {"stepbytes", required_argument, NULL, 'i'},    {"iters", required_argument, NULL, 'n'},
-    {"warmup_iters", required_argument, NULL, 'w'}, {"rounds", required_argument, NULL, OPTION_ROUNDS},
-    {"check", required_argument, NULL, 'c'},        {"datatype", required_argument, NULL, 'd'},
-    {"op", required_argument, NULL, 'o'},           {"root", required_argument, NULL, 'r'},
-    {"json", required_argument, NULL, OPTION_JSON}, {"help", no_argument, NULL, 'h'},
-    {"version", no_argument, NULL, 'V'},            {"device-count", no_argument, NULL, OPTION_DEVICE_COUNT},
+    {"ranks", required_argument, NULL, 'R'},
+    {"mode", required_argument, NULL, 'm'},
+    {"device", required_argument, NULL, OPTION_DEVICE},
+    {"minbytes", required_argument, NULL, 'b'},
+    {"maxbytes", required_argument, NULL, 'e'},
+    {"stepfactor", required_argument, NULL, 'f'},
+    {"stepbytes", required_argument, NULL, 'i'},
+    {"iters", required_argument, NULL, 'n'},
+    {"warmup_iters", required_argument, NULL, 'w'},
+    {"rounds", required_argument, NULL, OPTION_ROUNDS},
+    {"check", required_argument, NULL, 'c'},
+    {"datatype", required_argument, NULL, 'd'},
+    {"op", required_argument, NULL, 'o'},
+    {"root", required_argument, NULL, 'r'},
+    {"json", required_argument, NULL, OPTION_JSON},
+    {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'V'},
+    {"device-count", no_argument, NULL, OPTION_DEVICE_COUNT},
     {NULL, 0, NULL, 0},
 };
 #define LONG_OPTIONS (sizeof long_options / sizeof *long_options - 1)
@@ -62,7 +72,7 @@ static const struct option long_options[] = {
 static int parse_size(const char *name, const char *text, size_t least, size_t most, bool suffix, size_t *value)
 {
     static const char units[] = "KMG";
-    char *end;
+    char *end = "";
     errno = 0;
     unsigned long long number = isdigit((unsigned char)text[0]) ? strtoull(text, &end, 10) : 0;
     bool whole = isdigit((unsigned char)text[0]) && !errno;
@@ -72,7 +82,8 @@ static int parse_size(const char *name, const char *text, size_t least, size_t m
     *value = whole ? (size_t)number << shift : 0;
     if (whole && *value >= least && *value <= most)
         return EXIT_OK;
-    log_error("%s %s: expected a whole number from %zu to %zu%s", name, text, least, most, suffix ? ", K, M or G allowed" : "");
+    log_error("%s %s: expected a whole number from %zu to %zu%s", name, text, least, most,
+              suffix ? ", K, M or G allowed" : "");
     return EXIT_USAGE;
 }
 
@@ -118,16 +129,26 @@ static int parse_option(int letter, const char *value, struct perf_options *opti
 {
     int check;
     switch (letter) {
-    case 'R': return parse_int("--ranks", value, 1, PERF_MAX_RANKS, &options->ranks);
-    case 'm': return parse_mode(value, &options->mode);
-    case OPTION_DEVICE: return parse_device(value);
-    case 'b': return parse_size("-b", value, 1, SIZE_MAX >> 8, true, &options->smallest);
-    case 'e': return parse_size("-e", value, 1, SIZE_MAX >> 8, true, &options->largest);
-    case 'f': return parse_size("-f", value, 2, 1024, false, &options->factor);
-    case 'i': return parse_size("-i", value, 1, SIZE_MAX >> 8, true, &options->step);
-    case 'n': return parse_int("-n", value, 1, 1000000, &options->iterations);
-    case 'w': return parse_int("-w", value, 0, 1000000, &options->warmup);
-    case OPTION_ROUNDS: return parse_int("--rounds", value, 1, 1000, &options->rounds);
+    case 'R':
+        return parse_int("--ranks", value, 1, PERF_MAX_RANKS, &options->ranks);
+    case 'm':
+        return parse_mode(value, &options->mode);
+    case OPTION_DEVICE:
+        return parse_device(value);
+    case 'b':
+        return parse_size("-b", value, 1, SIZE_MAX >> 8, true, &options->smallest);
+    case 'e':
+        return parse_size("-e", value, 1, SIZE_MAX >> 8, true, &options->largest);
+    case 'f':
+        return parse_size("-f", value, 2, 1024, false, &options->factor);
+    case 'i':
+        return parse_size("-i", value, 1, SIZE_MAX >> 8, true, &options->step);
+    case 'n':
+        return parse_int("-n", value, 1, 1000000, &options->iterations);
+    case 'w':
+        return parse_int("-w", value, 0, 1000000, &options->warmup);
+    case OPTION_ROUNDS:
+        return parse_int("--rounds", value, 1, 1000, &options->rounds);
     case 'c':
         TRY(parse_int("-c", value, 0, 1, &check));
         options->check = check;
@@ -142,8 +163,11 @@ static int parse_option(int letter, const char *value, struct perf_options *opti
             return EXIT_OK;
         log_error("-o %s: expected sum, prod, max or min", value);
         return EXIT_USAGE;
-    case 'r': return parse_int("-r", value, 0, PERF_MAX_RANKS - 1, &options->root);
-    default: options->json = value; return EXIT_OK;
+    case 'r':
+        return parse_int("-r", value, 0, PERF_MAX_RANKS - 1, &options->root);
+    default:
+        options->json = value;
+        return EXIT_OK;
     }
 }
 
@@ -164,8 +188,8 @@ static int parse_operation(const char *name, struct perf_options *options)
     options->operation = operation_find(name);
     if (options->operation)
         return EXIT_OK;
-    log_error("%s: no such operation%s%s%s", name, nearest ? "; did you mean " : " (see --help)", nearest ? nearest : "",
-              nearest ? "?" : "");
+    log_error("%s: no such operation%s%s%s", name, nearest ? "; did you mean " : " (see --help)",
+              nearest ? nearest : "", nearest ? "?" : "");
     return EXIT_USAGE;
 }
 
@@ -188,8 +212,16 @@ static int check_together(const struct perf_options *options)
 
 int perf_options_parse(int argc, char **argv, struct perf_options *options)
 {
-    *options = (struct perf_options){.ranks = 2, .smallest = 1024, .largest = 32u << 20, .factor = 4, .iterations = 20,
-                                     .warmup = 5, .rounds = 1, .check = true, .type = ncclFloat32, .op = ncclSum};
+    *options = (struct perf_options){.ranks = 2,
+                                     .smallest = 1024,
+                                     .largest = 32u << 20,
+                                     .factor = 4,
+                                     .iterations = 20,
+                                     .warmup = 5,
+                                     .rounds = 1,
+                                     .check = true,
+                                     .type = ncclFloat32,
+                                     .op = ncclSum};
     options->mode = strcmp(GPU_VENDOR_NAME, "cuda") ? PERF_PROCESSES : PERF_THREADS;
     const char *operation = NULL;
     int letter;
@@ -204,7 +236,7 @@ int perf_options_parse(int argc, char **argv, struct perf_options *options)
         if (letter == '?')
             return refuse_unknown(argv[optind - 1]);
         if (letter != 1) {
-            TRY(parse_option(letter, optarg, options));
+            TRY(parse_option(letter, optarg ? optarg : "", options));
         } else if (operation) {
             log_error("%s: one operation a run; it is %s already", optarg, operation);
             return EXIT_USAGE;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ranks as threads or as processes. They meet on a board in memory that parent and ranks share; a process is forked before any
- * device is opened, and dies with its parent. The first rank that fails, or dies, ends the run: nobody waits for it.
+ * Ranks as threads or as processes. They meet on a board in memory that parent and ranks share; a process is forked
+ * before any device is opened, and dies with its parent. The first rank that fails, or dies, ends the run: nobody waits
+ * for it.
  */
 #include "perf.h"
 
@@ -26,8 +27,8 @@ struct board {
     int arrived, meetings;
     bool failed;
     ncclUniqueId id;
-    uint64_t wrong;                            /* of the run */
-    double us[2][PERF_MAX_RANKS];              /* by parity of the sum, so that a fast rank does not overwrite it */
+    uint64_t wrong;               /* of the run */
+    double us[2][PERF_MAX_RANKS]; /* by parity of the sum, so that a fast rank does not overwrite it */
     uint64_t wrongs[2][PERF_MAX_RANKS];
     int sums[PERF_MAX_RANKS];
     struct rank_facts facts[PERF_MAX_RANKS];
@@ -111,7 +112,8 @@ int board_sum(struct board *board, const struct perf_rank *rank, double us, uint
     return EXIT_OK;
 }
 
-/* ---- threads --------------------------------------------------------------------------------------------------------------- */
+/* ---- threads
+ * --------------------------------------------------------------------------------------------------------------- */
 
 struct actor {
     struct perf_rank rank;
@@ -131,7 +133,8 @@ static int run_threads(const struct perf_options *options, struct board *board)
     pthread_t threads[PERF_MAX_RANKS];
     int started = 0, status = EXIT_OK;
     for (; started < options->ranks; started++) {
-        actors[started].rank = (struct perf_rank){.rank = started, .options = options, .board = board, .device = started};
+        actors[started].rank =
+            (struct perf_rank){.rank = started, .options = options, .board = board, .device = started};
         if (pthread_create(&threads[started], NULL, act, &actors[started]))
             break;
     }
@@ -147,7 +150,8 @@ static int run_threads(const struct perf_options *options, struct board *board)
     return status;
 }
 
-/* ---- processes ------------------------------------------------------------------------------------------------------------- */
+/* ---- processes
+ * ------------------------------------------------------------------------------------------------------------- */
 
 /* Returns the child's process id, or -1; does not return in the child. */
 static pid_t start_process(const struct perf_options *options, struct board *board, int rank)

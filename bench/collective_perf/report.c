@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The table that nccl-tests' users know, and the lines of --json. Rank 0 writes both; in processes mode it inherits the file.
+ * The table that nccl-tests' users know, and the lines of --json. Rank 0 writes both; in processes mode it inherits the
+ * file.
  */
 #include "perf.h"
 
@@ -35,15 +36,16 @@ static const char *mode_name(const struct perf_options *options)
 void report_header(const struct perf_options *options, const struct rank_facts *facts)
 {
     printf("# %s ranks %d mode %s device %s minBytes %zu maxBytes %zu %s: %zu warmup iters: %d iters: %d rounds: %d "
-           "validation: %d\n#\n# Using devices\n", options->operation->name, options->ranks, mode_name(options),
-           gpu_backend_name(), options->smallest, options->largest, options->step ? "step" : "factor",
-           options->step ? options->step : options->factor, options->warmup, options->iterations, options->rounds, options->check);
+           "validation: %d\n#\n# Using devices\n",
+           options->operation->name, options->ranks, mode_name(options), gpu_backend_name(), options->smallest,
+           options->largest, options->step ? "step" : "factor", options->step ? options->step : options->factor,
+           options->warmup, options->iterations, options->rounds, options->check);
     for (int rank = 0; rank < options->ranks; rank++)
-        printf("#  Rank %2d Pid %6d device %2d [%s]%s%s\n", rank, facts[rank].process, facts[rank].device, facts[rank].name,
-               facts[rank].cores[0] ? " cores " : "", facts[rank].cores);
+        printf("#  Rank %2d Pid %6d device %2d [%s]%s%s\n", rank, facts[rank].process, facts[rank].device,
+               facts[rank].name, facts[rank].cores[0] ? " cores " : "", facts[rank].cores);
     printf("#\n# %58s %39s\n", "out-of-place", "in-place");
-    printf("# %11s %13s %9s %7s %6s %9s %7s %7s %6s %9s %7s %7s %6s\n", "size", "count", "type", "redop", "root", "time",
-           "algbw", "busbw", "#wrong", "time", "algbw", "busbw", "#wrong");
+    printf("# %11s %13s %9s %7s %6s %9s %7s %7s %6s %9s %7s %7s %6s\n", "size", "count", "type", "redop", "root",
+           "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw", "#wrong");
     printf("# %11s %13s %9s %7s %6s %9s %7s %7s %6s %9s %7s %7s\n", "(B)", "(elements)", "", "", "", "(us)", "(GB/s)",
            "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)");
 }
@@ -94,7 +96,8 @@ void report_size(const struct perf_options *options, size_t count, const struct 
 {
     const size_t bytes = operation_bytes(options, count);
     printf("  %11zu %13zu %9s %7s %6d", bytes, count, perf_type_name(options->type),
-           options->operation->reduces ? perf_op_name(options->op) : "none", options->operation->rooted ? options->root : -1);
+           options->operation->reduces ? perf_op_name(options->op) : "none",
+           options->operation->rooted ? options->root : -1);
     for (int in_place = 0; in_place < 2; in_place++) {
         print_measurement(options, bytes, &both[in_place]);
         if (json)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Inputs are small whole numbers, so chosen that every partial result is exact in every type, whatever order a library folds
- * in: the expected bits are known, and the comparison needs no tolerance.
+ * Inputs are small whole numbers, so chosen that every partial result is exact in every type, whatever order a library
+ * folds in: the expected bits are known, and the comparison needs no tolerance.
  */
 #include "perf.h"
 
@@ -42,7 +42,7 @@ static uint16_t small_float(unsigned number, int fraction, int bias)
     int exponent;
     if (number == 0)
         return 0;
-    const double mantissa = frexp(number, &exponent);  /* [0.5, 1) */
+    const double mantissa = frexp(number, &exponent); /* [0.5, 1) */
     const int units = (int)ldexp(mantissa * 2 - 1, fraction);
     return (uint16_t)(((exponent - 1 + bias) << fraction) | units);
 }
@@ -52,13 +52,22 @@ static void write_number(void *to, ncclDataType_t type, unsigned number)
     const uint16_t half = small_float(number, 10, 15), brain = small_float(number, 7, 127);
     const float single = (float)number;
     const double real = number;
-    const uint64_t whole = number;  /* little-endian: its first bytes are the smaller integers */
+    const uint64_t whole = number; /* little-endian: its first bytes are the smaller integers */
     switch (type) {
-    case ncclFloat16: memcpy(to, &half, sizeof half); break;
-    case ncclBfloat16: memcpy(to, &brain, sizeof brain); break;
-    case ncclFloat32: memcpy(to, &single, sizeof single); break;
-    case ncclFloat64: memcpy(to, &real, sizeof real); break;
-    default: memcpy(to, &whole, perf_type_bytes(type));
+    case ncclFloat16:
+        memcpy(to, &half, sizeof half);
+        break;
+    case ncclBfloat16:
+        memcpy(to, &brain, sizeof brain);
+        break;
+    case ncclFloat32:
+        memcpy(to, &single, sizeof single);
+        break;
+    case ncclFloat64:
+        memcpy(to, &real, sizeof real);
+        break;
+    default:
+        memcpy(to, &whole, perf_type_bytes(type));
     }
 }
 

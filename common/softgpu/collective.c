@@ -65,7 +65,8 @@ static softNcclComm_t comm_new(struct view *view, int rank, struct soft_device *
     return comm;
 }
 
-/* ---- ncclCommInitRank ------------------------------------------------------------------------------------------------------ */
+/* ---- ncclCommInitRank
+ * ------------------------------------------------------------------------------------------------------ */
 
 softNcclResult_t softNcclGetUniqueId(softNcclUniqueId *id)
 {
@@ -100,8 +101,8 @@ softNcclResult_t collective_init_rank(softNcclComm_t *comm, int ranks, const sof
     const struct soft_device_map *map = soft_device_map(device);
     char why[NODE_WHY_BYTES];
     struct node node;
-    softNcclResult_t result = node_join(id, rank, ranks, map->physical, map->memfd, map->map_bytes, rendezvous_limit_s(),
-                                        &node, why);
+    softNcclResult_t result =
+        node_join(id, rank, ranks, map->physical, map->memfd, map->map_bytes, rendezvous_limit_s(), &node, why);
     if (result)
         return collective_fail(result, "ncclCommInitRank: %s", why);
     result = take_up(comm, &node, rank, device);
@@ -109,7 +110,8 @@ softNcclResult_t collective_init_rank(softNcclComm_t *comm, int ranks, const sof
     return result;
 }
 
-/* ---- ncclCommInitAll ------------------------------------------------------------------------------------------------------- */
+/* ---- ncclCommInitAll
+ * ------------------------------------------------------------------------------------------------------- */
 
 static softNcclResult_t open_devices(int count, const int *list, struct soft_device **device)
 {
@@ -120,15 +122,15 @@ static softNcclResult_t open_devices(int count, const int *list, struct soft_dev
             return collective_fail(softNcclInvalidArgument, "ncclCommInitAll: %s", softErrorDetail());
         for (int before = 0; before < i; before++)
             if (device[before] == device[i])
-                return collective_fail(softNcclInvalidUsage, "ncclCommInitAll: ranks %d and %d both use device %d", before,
-                                       i, ordinal);
+                return collective_fail(softNcclInvalidUsage, "ncclCommInitAll: ranks %d and %d both use device %d",
+                                       before, i, ordinal);
     }
     return softNcclSuccess;
 }
 
 softNcclResult_t softNcclCommInitAll(softNcclComm_t *comms, int devices, const int *device_list)
 {
-    struct soft_device *device[COLLECTIVE_MAX_RANKS];
+    struct soft_device *device[COLLECTIVE_MAX_RANKS] = {NULL};
     char *base[COLLECTIVE_MAX_RANKS], why[NODE_WHY_BYTES];
     uint8_t token[16];
     int control;
@@ -158,7 +160,8 @@ softNcclResult_t softNcclCommInitAll(softNcclComm_t *comms, int devices, const i
     return complete ? softNcclSuccess : collective_fail(softNcclSystemError, "ncclCommInitAll: no memory");
 }
 
-/* ---- the end --------------------------------------------------------------------------------------------------------------- */
+/* ---- the end
+ * --------------------------------------------------------------------------------------------------------------- */
 
 static softNcclResult_t not_a_comm(const char *function)
 {
@@ -190,7 +193,8 @@ softNcclResult_t softNcclCommAbort(softNcclComm_t comm)
     return softNcclSuccess;
 }
 
-/* ---- questions ------------------------------------------------------------------------------------------------------------- */
+/* ---- questions
+ * ------------------------------------------------------------------------------------------------------------- */
 
 softNcclResult_t softNcclCommGetAsyncError(softNcclComm_t comm, softNcclResult_t *error)
 {
@@ -220,14 +224,22 @@ softNcclResult_t softNcclCommUserRank(softNcclComm_t comm, int *rank)
 const char *softNcclGetErrorString(softNcclResult_t result)
 {
     switch (result) {
-    case softNcclSuccess: return "no error";
-    case softNcclUnhandledCudaError: return "unhandled cuda error";
-    case softNcclSystemError: return "unhandled system error";
-    case softNcclInternalError: return "internal error";
-    case softNcclInvalidArgument: return "invalid argument";
-    case softNcclInvalidUsage: return "invalid usage";
-    case softNcclRemoteError: return "remote process exited or there was a network error";
-    case softNcclInProgress: return "NCCL operation in progress";
+    case softNcclSuccess:
+        return "no error";
+    case softNcclUnhandledCudaError:
+        return "unhandled cuda error";
+    case softNcclSystemError:
+        return "unhandled system error";
+    case softNcclInternalError:
+        return "internal error";
+    case softNcclInvalidArgument:
+        return "invalid argument";
+    case softNcclInvalidUsage:
+        return "invalid usage";
+    case softNcclRemoteError:
+        return "remote process exited or there was a network error";
+    case softNcclInProgress:
+        return "NCCL operation in progress";
     }
     return "unknown result code";
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * How ranks meet: a counter of arrivals and a signal. The last to arrive opens the counter for the next meeting and rings
- * the signal once for all, so that with more ranks than cores each sleeper is woken once a meeting.
+ * How ranks meet: a counter of arrivals and a signal. The last to arrive opens the counter for the next meeting and
+ * rings the signal once for all, so that with more ranks than cores each sleeper is woken once a meeting.
  *
- * A stop rings the same signal: whoever waits, or is about to, sees it at once. The signal grows by 2 a meeting and by 1 at the
- * stop, so its lowest bit says "stopped" and the others still tell a meeting that was held from one that never will be.
+ * A stop rings the same signal: whoever waits, or is about to, sees it at once. The signal grows by 2 a meeting and by
+ * 1 at the stop, so its lowest bit says "stopped" and the others still tell a meeting that was held from one that never
+ * will be.
  *
- * Compiled without the thread sanitizer, as all of the soft GPU's inner locks are; a meeting's edge (each rank's work before
- * it happens before each rank's work after it) is stated. There are two addresses for these edges, used in turn: a rank can't
- * come to meeting n + 2 before every rank has left meeting n.
+ * Compiled without the thread sanitizer, as all of the soft GPU's inner locks are; a meeting's edge (each rank's work
+ * before it happens before each rank's work after it) is stated. There are two addresses for these edges, used in turn:
+ * a rank can't come to meeting n + 2 before every rank has left meeting n.
  */
 #include "collective.h"
 
@@ -20,8 +21,8 @@
 #define STOPPED 1u
 #define MEETING 2u
 
-/* About the price of waking a thread of another process on another core; a rank that has a core to itself loses no more by
- * spinning in vain than it would have paid for the sleep. */
+/* About the price of waking a thread of another process on another core; a rank that has a core to itself loses no more
+ * by spinning in vain than it would have paid for the sleep. */
 #define MEETING_SPIN_NS 50000u
 
 /* How long to wait for the sentence of a rank that is just writing it, and may be dead. */
@@ -32,7 +33,8 @@ static uint64_t load64(const uint64_t *word)
     return __atomic_load_n(word, __ATOMIC_RELAXED);
 }
 
-/* ---- stop ------------------------------------------------------------------------------------------------------------------ */
+/* ---- stop
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 void control_stop(struct control *control, softNcclResult_t result, const char *why)
 {
@@ -60,7 +62,8 @@ softNcclResult_t control_reason(const struct control *control, char why[NODE_WHY
     return (softNcclResult_t)control->result;
 }
 
-/* ---- sentences ------------------------------------------------------------------------------------------------------------- */
+/* ---- sentences
+ * ------------------------------------------------------------------------------------------------------------- */
 
 static void describe(char *text, size_t size, const struct collective_call *call)
 {
@@ -144,7 +147,8 @@ static void stop_late(softNcclComm_t comm, double limit_s)
     control_stop(control, softNcclRemoteError, why);
 }
 
-/* ---- meeting --------------------------------------------------------------------------------------------------------------- */
+/* ---- meeting
+ * --------------------------------------------------------------------------------------------------------------- */
 
 static bool meet(softNcclComm_t comm, double limit_s)
 {

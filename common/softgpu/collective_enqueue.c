@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Calls on their way into the streams: arguments are checked at once, in a group too; outside of a group a call is enqueued
- * at once, inside at the outermost ncclGroupEnd, which also runs the group's ncclCommInitRanks, side by side.
+ * Calls on their way into the streams: arguments are checked at once, in a group too; outside of a group a call is
+ * enqueued at once, inside at the outermost ncclGroupEnd, which also runs the group's ncclCommInitRanks, side by side.
  */
 #include "collective.h"
 
@@ -12,7 +12,7 @@
 struct pending {
     struct collective_work work;
     softStream_t stream;
-    int place, index;  /* among the group's calls on this communicator; among all */
+    int place, index; /* among the group's calls on this communicator; among all */
 };
 
 struct joining {
@@ -26,7 +26,7 @@ struct joining {
 
 static _Thread_local struct group {
     int depth;
-    softNcclResult_t failed;  /* of the first call that was refused: nothing of the group is done */
+    softNcclResult_t failed; /* of the first call that was refused: nothing of the group is done */
     int calls, room;
     struct pending *call;
     int joins;
@@ -43,7 +43,8 @@ static const struct kind_facts {
     [COLLECTIVE_REDUCE_SCATTER] = {"ncclReduceScatter", "reduce_scatter"},
 };
 
-/* ---- arguments ------------------------------------------------------------------------------------------------------------- */
+/* ---- arguments
+ * ------------------------------------------------------------------------------------------------------------- */
 
 /* How many counts long a rank's buffers are; 0: not used on this rank. */
 static void buffer_lengths(const struct collective_call *call, int rank, int ranks, size_t *send, size_t *receive)
@@ -72,8 +73,10 @@ static softNcclResult_t place_buffer(softNcclComm_t comm, const struct collectiv
     if (bytes == 0)
         return softNcclSuccess;
     if (!soft_device_find(comm->device, pointer, bytes, &place))
-        return collective_fail(softNcclInvalidArgument, "%s: the %s buffer, %zu bytes at %p, does not lie whole in one "
-                               "allocation of device %d", function, role, bytes, pointer, map->ordinal);
+        return collective_fail(softNcclInvalidArgument,
+                               "%s: the %s buffer, %zu bytes at %p, does not lie whole in one "
+                               "allocation of device %d",
+                               function, role, bytes, pointer, map->ordinal);
     *offset = place;
     *kernel = map->kernel_base + place;
     return softNcclSuccess;
@@ -90,7 +93,8 @@ static softNcclResult_t check(const struct pending *pending, int type, int op, i
     if (op < softNcclSum || op > softNcclMin)
         return collective_fail(softNcclInvalidArgument, "%s: there is no operation %d", function, op);
     if (root < 0 || root >= comm->ranks)
-        return collective_fail(softNcclInvalidArgument, "%s: root %d; ranks are 0 to %d", function, root, comm->ranks - 1);
+        return collective_fail(softNcclInvalidArgument, "%s: root %d; ranks are 0 to %d", function, root,
+                               comm->ranks - 1);
     softNcclResult_t failed = (softNcclResult_t)__atomic_load_n(&comm->failed, __ATOMIC_ACQUIRE);
     if (failed)
         return collective_fail(failed, "%s: the communicator has failed: %s", function, comm->why);
@@ -98,18 +102,21 @@ static softNcclResult_t check(const struct pending *pending, int type, int op, i
     if (!device)
         return collective_fail(softNcclInvalidArgument, "%s: %s", function, softErrorDetail());
     if (device != comm->device)
-        return collective_fail(softNcclInvalidUsage, "%s: the stream is one of device %d, rank %d's communicator one of "
-                               "device %d", function, soft_device_map(device)->ordinal, comm->rank,
+        return collective_fail(softNcclInvalidUsage,
+                               "%s: the stream is one of device %d, rank %d's communicator one of "
+                               "device %d",
+                               function, soft_device_map(device)->ordinal, comm->rank,
                                soft_device_map(comm->device)->ordinal);
     if (soft_device_error(device))
         return collective_fail(softNcclUnhandledCudaError, "%s: %s", function, softErrorDetail());
     return softNcclSuccess;
 }
 
-/* ---- into the stream ------------------------------------------------------------------------------------------------------- */
+/* ---- into the stream
+ * ------------------------------------------------------------------------------------------------------- */
 
-/* One thread that calls on several communicators of ncclCommInitAll must do it in a group: NCCL would wait, in the first
- * call, for a call that this thread is yet to make. */
+/* One thread that calls on several communicators of ncclCommInitAll must do it in a group: NCCL would wait, in the
+ * first call, for a call that this thread is yet to make. */
 static softNcclResult_t check_group(softNcclComm_t comm, const char *function)
 {
     static uint64_t threads;
@@ -121,8 +128,10 @@ static softNcclResult_t check_group(softNcclComm_t comm, const char *function)
         thread = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED);
     for (int rank = 0; rank < comm->ranks; rank++)
         if (rank != comm->rank && __atomic_load_n(&view->ungrouped[rank], __ATOMIC_RELAXED) == thread)
-            return collective_fail(softNcclInvalidUsage, "%s: one thread calls on ranks %d and %d of ncclCommInitAll: put "
-                                   "the calls between ncclGroupStart and ncclGroupEnd", function, rank, comm->rank);
+            return collective_fail(softNcclInvalidUsage,
+                                   "%s: one thread calls on ranks %d and %d of ncclCommInitAll: put "
+                                   "the calls between ncclGroupStart and ncclGroupEnd",
+                                   function, rank, comm->rank);
     __atomic_store_n(&view->ungrouped[comm->rank], thread, __ATOMIC_RELAXED);
     return softNcclSuccess;
 }
@@ -131,18 +140,25 @@ static uint32_t record_facts(softNcclComm_t comm, const struct collective_call *
 {
     if (!soft_recording())
         return 0;
-    return soft_record_collective(&(struct soft_collective_facts){
-        .communicator = comm->name, .sequence = call->sequence, .operation = kinds[call->kind].operation,
-        .count = call->count, .type = call->type, .reduce_op = call->op, .root = call->root, .rank = comm->rank,
-        .ranks = comm->ranks});
+    return soft_record_collective(&(struct soft_collective_facts){.communicator = comm->name,
+                                                                  .sequence = call->sequence,
+                                                                  .operation = kinds[call->kind].operation,
+                                                                  .count = call->count,
+                                                                  .type = call->type,
+                                                                  .reduce_op = call->op,
+                                                                  .root = call->root,
+                                                                  .rank = comm->rank,
+                                                                  .ranks = comm->ranks});
 }
 
-/* Number and place in the stream are taken together: a call that stood before its predecessor would wait for it for ever. */
+/* Number and place in the stream are taken together: a call that stood before its predecessor would wait for it for
+ * ever. */
 static softNcclResult_t enqueue(struct pending *pending)
 {
     softNcclComm_t comm = pending->work.comm;
     struct collective_call *call = &pending->work.call;
-    struct soft_what what = {.kind = SOFT_TASK_COLLECTIVE, .name = kinds[call->kind].operation,
+    struct soft_what what = {.kind = SOFT_TASK_COLLECTIVE,
+                             .name = kinds[call->kind].operation,
                              .bytes = (double)call->count * (double)fold_element_bytes(call->type)};
     soft_lock(&comm->lock, "communicator");
     call->sequence = comm->sequence;
@@ -178,16 +194,16 @@ static softNcclResult_t append(const struct pending *pending)
 }
 
 /* The call of every API function below; root and op are those of the kind, or 0. */
-static softNcclResult_t submit(enum collective_kind kind, const void *send, void *receive, size_t count, int type, int op,
-                               int root, softNcclComm_t comm, softStream_t stream)
+static softNcclResult_t submit(enum collective_kind kind, const void *send, void *receive, size_t count, int type,
+                               int op, int root, softNcclComm_t comm, softStream_t stream)
 {
     SOFT_HOST_CALL(kinds[kind].function);
     struct pending pending = {.stream = stream, .work.comm = comm};
     struct collective_call *call = &pending.work.call;
     size_t send_lengths, receive_lengths;
     char *from = NULL;
-    *call = (struct collective_call){.kind = (uint8_t)kind, .count = count, .type = (uint8_t)type, .op = (uint8_t)op,
-                                     .root = (uint8_t)root};
+    *call = (struct collective_call){
+        .kind = (uint8_t)kind, .count = count, .type = (uint8_t)type, .op = (uint8_t)op, .root = (uint8_t)root};
     softNcclResult_t result = check(&pending, type, op, root);
     if (!result) {
         buffer_lengths(call, comm->rank, comm->ranks, &send_lengths, &receive_lengths);
@@ -235,7 +251,8 @@ softNcclResult_t softNcclReduceScatter(const void *send, void *receive, size_t r
     return submit(COLLECTIVE_REDUCE_SCATTER, send, receive, receive_count, (int)type, (int)op, 0, comm, stream);
 }
 
-/* ---- joining and groups ---------------------------------------------------------------------------------------------------- */
+/* ---- joining and groups
+ * ---------------------------------------------------------------------------------------------------- */
 
 softNcclResult_t softNcclCommInitRank(softNcclComm_t *comm, int ranks, softNcclUniqueId id, int rank)
 {
@@ -251,7 +268,8 @@ softNcclResult_t softNcclCommInitRank(softNcclComm_t *comm, int ranks, softNcclU
     if (!larger)
         return collective_fail(softNcclSystemError, "ncclCommInitRank: no memory");
     group.join = larger;
-    group.join[group.joins++] = (struct joining){.comm = comm, .id = id, .ranks = ranks, .rank = rank, .device = device};
+    group.join[group.joins++] =
+        (struct joining){.comm = comm, .id = id, .ranks = ranks, .rank = rank, .device = device};
     return softNcclSuccess;
 }
 
@@ -288,8 +306,8 @@ static softNcclResult_t join_all(void)
     return result;
 }
 
-/* First the first call on each communicator, then the second on each, ...: so no stream's ring fills up with calls that wait
- * for calls which this thread has still to enqueue. */
+/* First the first call on each communicator, then the second on each, ...: so no stream's ring fills up with calls that
+ * wait for calls which this thread has still to enqueue. */
 static int by_place(const void *a, const void *b)
 {
     const struct pending *left = a, *right = b;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Folds run block by block: a block of every input is combined while it lies in the first-level cache, so each cache line
- * of an input is read once and each of an output written once, however many ranks there are.
+ * Folds run block by block: a block of every input is combined while it lies in the first-level cache, so each cache
+ * line of an input is read once and each of an output written once, however many ranks there are.
  */
 #include "collective_fold.h"
 
 #include <string.h>
 
 #if defined(__SANITIZE_THREAD__)
-#define STREAMED_STORES 0  /* the thread sanitizer must see the writes */
+#define STREAMED_STORES 0 /* the thread sanitizer must see the writes */
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define STREAMED_STORES 0
@@ -23,8 +23,9 @@
 #endif
 #endif
 
-/* Elements a block. 2048 floats (8 KiB) of two inputs and an output fit in a first-level cache of 32 KiB; smaller blocks
- * pay more calls (measured: 512 is 10 % slower at 25 MiB), larger ones fall out of the cache when many ranks are folded. */
+/* Elements a block. 2048 floats (8 KiB) of two inputs and an output fit in a first-level cache of 32 KiB; smaller
+ * blocks pay more calls (measured: 512 is 10 % slower at 25 MiB), larger ones fall out of the cache when many ranks are
+ * folded. */
 #define FOLD_BLOCK 2048
 
 typedef void combine_function(void *out, const void *a, const void *b, size_t count);
@@ -36,16 +37,16 @@ typedef void combine_function(void *out, const void *a, const void *b, size_t co
 #define INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
-#define DEFINE_COMBINE(name, type, expression)                                    \
-    static void name(void *out, const void *a, const void *b, size_t count)       \
-    {                                                                             \
-        type *to = out;                                                           \
-        const type *left = a, *right = b;                                         \
-        INDEPENDENT                                                               \
-        for (size_t i = 0; i < count; i++) {                                      \
-            const type x = left[i], y = right[i];                                 \
-            to[i] = (type)(expression);                                           \
-        }                                                                         \
+#define DEFINE_COMBINE(name, type, expression)                                                                         \
+    static void name(void *out, const void *a, const void *b, size_t count)                                            \
+    {                                                                                                                  \
+        type *to = out;                                                                                                \
+        const type *left = a, *right = b;                                                                              \
+        INDEPENDENT                                                                                                    \
+        for (size_t i = 0; i < count; i++) {                                                                           \
+            const type x = left[i], y = right[i];                                                                      \
+            to[i] = (type)(expression);                                                                                \
+        }                                                                                                              \
     }
 
 /* Sums and products of integers are made unsigned: they wrap, and signed and unsigned wrap to the same bits. */
@@ -54,11 +55,11 @@ DEFINE_COMBINE(sum_32, uint32_t, x + y)
 DEFINE_COMBINE(sum_64, uint64_t, x + y)
 DEFINE_COMBINE(sum_f32, float, x + y)
 DEFINE_COMBINE(sum_f64, double, x + y)
-DEFINE_COMBINE(prod_8, uint8_t, x * y)
-DEFINE_COMBINE(prod_32, uint32_t, x * y)
-DEFINE_COMBINE(prod_64, uint64_t, x * y)
-DEFINE_COMBINE(prod_f32, float, x * y)
-DEFINE_COMBINE(prod_f64, double, x * y)
+DEFINE_COMBINE(prod_8, uint8_t, x *y)
+DEFINE_COMBINE(prod_32, uint32_t, x *y)
+DEFINE_COMBINE(prod_64, uint64_t, x *y)
+DEFINE_COMBINE(prod_f32, float, x *y)
+DEFINE_COMBINE(prod_f64, double, x *y)
 DEFINE_COMBINE(max_i8, int8_t, y > x ? y : x)
 DEFINE_COMBINE(max_u8, uint8_t, y > x ? y : x)
 DEFINE_COMBINE(max_i32, int32_t, y > x ? y : x)
@@ -109,8 +110,8 @@ static void narrow_bfloat16(void *restrict to, const float *restrict from, size_
     }
 }
 
-/* A half's exponent and fraction, moved to a float's place, make a number too small by 2^112; the product with 2^112 puts
- * it right, subnormals included. Infinity and NaN have their exponent filled up instead. */
+/* A half's exponent and fraction, moved to a float's place, make a number too small by 2^112; the product with 2^112
+ * puts it right, subnormals included. Infinity and NaN have their exponent filled up instead. */
 static void widen_float16(float *restrict to, const void *restrict from, size_t count)
 {
     const uint16_t *in = from;
@@ -122,8 +123,8 @@ static void widen_float16(float *restrict to, const void *restrict from, size_t 
     }
 }
 
-/* Numbers below 2^-14 are subnormal halves: adding 0.5 lets the float adder round them to multiples of 2^-24. Others are
- * rounded like bfloat16, 13 places up. From 65520 on the result is infinity. */
+/* Numbers below 2^-14 are subnormal halves: adding 0.5 lets the float adder round them to multiples of 2^-24. Others
+ * are rounded like bfloat16, 13 places up. From 65520 on the result is infinity. */
 static void narrow_float16(void *restrict to, const float *restrict from, size_t count)
 {
     uint16_t *out = to;
@@ -141,9 +142,9 @@ static void narrow_float16(void *restrict to, const float *restrict from, size_t
 static const struct fold_type {
     const char *name;
     size_t bytes;
-    void (*widen)(float *restrict to, const void *restrict from, size_t count);  /* NULL: folded as it is */
+    void (*widen)(float *restrict to, const void *restrict from, size_t count); /* NULL: folded as it is */
     void (*narrow)(void *restrict to, const float *restrict from, size_t count);
-    combine_function *combine[4];  /* by softNcclRedOp_t; of float32 where there is a widen */
+    combine_function *combine[4]; /* by softNcclRedOp_t; of float32 where there is a widen */
 } fold_types[] = {
     [softNcclInt8] = {"int8", 1, NULL, NULL, {sum_8, prod_8, max_i8, min_i8}},
     [softNcclUint8] = {"uint8", 1, NULL, NULL, {sum_8, prod_8, max_u8, min_u8}},
@@ -205,8 +206,9 @@ static void fold_block_widened(void *first_out, const void *const *in, int ins, 
     type->narrow(first_out, running, count);
 }
 
-/* A large output that is no input is in no cache: stores that pass round the caches spare reading its lines first (measured,
- * out of place, 2 ranks, 32 MiB: 10 ms a call against 20). Below this size a reader would rather find it in the cache. */
+/* A large output that is no input is in no cache: stores that pass round the caches spare reading its lines first
+ * (measured, out of place, 2 ranks, 32 MiB: 10 ms a call against 20). Below this size a reader would rather find it in
+ * the cache. */
 #define STREAM_FROM_BYTES (512u << 10)
 
 static bool is_streamed(const void *out, const void *const *in, int ins, size_t bytes)
@@ -246,7 +248,7 @@ void fold(void *const *out, int outs, const void *const *in, int ins, size_t cou
 {
     const struct fold_type *kind = &fold_types[type];
     const size_t bytes = kind->bytes;
-    const bool streamed = is_streamed(out[0], in, ins, count * bytes);  /* in place is in place everywhere, or nowhere */
+    const bool streamed = is_streamed(out[0], in, ins, count * bytes); /* in place is in place everywhere, or nowhere */
     _Alignas(64) unsigned char result[FOLD_BLOCK * sizeof(double)];
     for (size_t at = 0; at < count; at += FOLD_BLOCK) {
         const size_t n = count - at < FOLD_BLOCK ? count - at : FOLD_BLOCK;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * The work of a collective in a rank's stream. Peers' buffers are read and written in place: no rank sends, each fetches what
- * it needs. Every call has two meetings: before (all buffers are ready, all calls equal) and after (all have been read).
+ * The work of a collective in a rank's stream. Peers' buffers are read and written in place: no rank sends, each
+ * fetches what it needs. Every call has two meetings: before (all buffers are ready, all calls equal) and after (all
+ * have been read).
  *
  * Compiled with the thread sanitizer, so that it sees which bytes are touched.
  *
- * Each byte that crosses from one device to another is counted here, by the rank that moves it (S: bytes of a rank's input):
- *   all-reduce      rank r reads slice r of all and writes the sum to all: 2 (n-1) S in all, the ring's 2 S/n each way a pair
- *   reduce-scatter  the same without the writing: (n-1) S in all
- *   all-gather      n (n-1) S in all
+ * Each byte that crosses from one device to another is counted here, by the rank that moves it (S: bytes of a rank's
+ * input): all-reduce      rank r reads slice r of all and writes the sum to all: 2 (n-1) S in all, the ring's 2 S/n
+ * each way a pair reduce-scatter  the same without the writing: (n-1) S in all all-gather      n (n-1) S in all
  *   broadcast       (n-1) S, all from the root
  *   reduce          (n-1) S, all to the root
  */
@@ -21,9 +21,9 @@ struct job {
     const struct collective_call *call;
     struct view *view;
     uint32_t range;
-    bool empty;         /* shape only: bytes are counted, not moved */
+    bool empty; /* shape only: bytes are counted, not moved */
     int rank, ranks;
-    size_t element;     /* bytes */
+    size_t element; /* bytes */
 };
 
 static const char *send_of(const struct job *job, int rank)
@@ -108,9 +108,9 @@ static void reduce_scatter(const struct job *job)
     fold_inputs(job, &out, 1, (size_t)job->rank * job->call->count, job->call->count);
 }
 
-/* Two ranks, few bytes: each rank lays its input into the control segment before the only meeting and folds both after it.
- * The bytes that cross are those of the other path, 2 (n-1) S with n = 2; with more ranks they would not be, which is why
- * more ranks don't come here. A slot is free again after the next meeting, and is used next after that. */
+/* Two ranks, few bytes: each rank lays its input into the control segment before the only meeting and folds both after
+ * it. The bytes that cross are those of the other path, 2 (n-1) S with n = 2; with more ranks they would not be, which
+ * is why more ranks don't come here. A slot is free again after the next meeting, and is used next after that. */
 static bool all_reduce_small(const struct job *job)
 {
     const struct collective_call *call = job->call;
@@ -135,8 +135,11 @@ static bool is_small(const struct job *job)
 static bool run(const struct job *job)
 {
     static void (*const steps[])(const struct job *) = {
-        [COLLECTIVE_ALL_REDUCE] = all_reduce,         [COLLECTIVE_BROADCAST] = broadcast, [COLLECTIVE_REDUCE] = reduce,
-        [COLLECTIVE_ALL_GATHER] = all_gather,         [COLLECTIVE_REDUCE_SCATTER] = reduce_scatter,
+        [COLLECTIVE_ALL_REDUCE] = all_reduce,
+        [COLLECTIVE_BROADCAST] = broadcast,
+        [COLLECTIVE_REDUCE] = reduce,
+        [COLLECTIVE_ALL_GATHER] = all_gather,
+        [COLLECTIVE_REDUCE_SCATTER] = reduce_scatter,
     };
     softNcclComm_t comm = job->work->comm;
     if (!collective_meet(comm, job->call, true))
@@ -150,8 +153,13 @@ void collective_task(softStream_t stream, const struct soft_what *what, void *ar
     (void)stream;
     const struct collective_work *work = arguments;
     const struct job job = {
-        .work = work, .call = &work->call, .view = work->comm->view, .range = what->range,
-        .empty = soft_settings()->shape_only, .rank = work->comm->rank, .ranks = work->comm->ranks,
+        .work = work,
+        .call = &work->call,
+        .view = work->comm->view,
+        .range = what->range,
+        .empty = soft_settings()->shape_only,
+        .rank = work->comm->rank,
+        .ranks = work->comm->ranks,
         .element = fold_element_bytes(work->call.type),
     };
     bool done = collective_begin(work->comm, &work->call) && (is_small(&job) ? all_reduce_small(&job) : run(&job));

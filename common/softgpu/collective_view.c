@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One view a process and communicator, shared by the ranks that are its threads: their atomics and their data then have one
- * address each, which the thread sanitizer needs, and a peer in another process is mapped once.
+ * One view a process and communicator, shared by the ranks that are its threads: their atomics and their data then have
+ * one address each, which the thread sanitizer needs, and a peer in another process is mapped once.
  */
 #include "collective.h"
 
@@ -78,7 +78,7 @@ struct view *view_attach(const struct node *node, int rank, char *kernel_base, c
     if (!view) {
         view = view_new(node->control, node->token, node->ranks, why);
         if (view && !map_peers(view, node, why)) {
-            control_stop(view->control, softNcclSystemError, why);  /* the others need not wait for this rank */
+            control_stop(view->control, softNcclSystemError, why); /* the others need not wait for this rank */
             unmap(view);
             view = NULL;
         }

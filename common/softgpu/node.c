@@ -6,12 +6,12 @@
 #include "node_wire.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 #include "sys/clock.h"
@@ -95,7 +95,7 @@ static softNcclResult_t connect_to(const struct node_id *id, int *connection, ch
     *connection = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (*connection < 0)
         return node_fail(softNcclSystemError, why, "no socket to join with: %s", strerror(errno));
-    setsockopt(*connection, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);  /* of connect too */
+    setsockopt(*connection, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit); /* of connect too */
     if (!connect(*connection, (struct sockaddr *)&address, length))
         return softNcclSuccess;
     int error = errno;
@@ -108,15 +108,16 @@ static softNcclResult_t connect_to(const struct node_id *id, int *connection, ch
 }
 
 /* Waits for the server's answer; *reply is whole if this returns success. */
-static softNcclResult_t await_reply(int connection, int ranks, double limit_s, struct node_reply *reply, int *descriptors,
-                                    char why[NODE_WHY_BYTES])
+static softNcclResult_t await_reply(int connection, int ranks, double limit_s, struct node_reply *reply,
+                                    int *descriptors, char why[NODE_WHY_BYTES])
 {
     const double deadline = clock_seconds() + limit_s + ANSWER_GRACE_S;
     for (;;) {
         struct pollfd polled = {.fd = connection, .events = POLLIN};
         double left = deadline - clock_seconds();
         if (left <= 0)
-            return node_fail(softNcclRemoteError, why, "the process that made the id did not answer within %.1f s", limit_s);
+            return node_fail(softNcclRemoteError, why, "the process that made the id did not answer within %.1f s",
+                             limit_s);
         if (poll(&polled, 1, (int)(left * 1e3) + 1) <= 0)
             continue;
         /* A refusal carries no descriptors: look at the answer first, take it with what it says it brings. */
@@ -126,17 +127,19 @@ static softNcclResult_t await_reply(int connection, int ranks, double limit_s, s
         if (got == 1)
             return softNcclSuccess;
         if (got == 0 || errno == ECONNRESET)
-            return node_fail(softNcclInvalidArgument, why, "refused: the id's token is not the one it was made with, its "
+            return node_fail(softNcclInvalidArgument, why,
+                             "refused: the id's token is not the one it was made with, its "
                              "ranks have joined already, or the process that made it has gone");
         if (errno == EMFILE)
-            return node_fail(softNcclSystemError, why, "too few file descriptors left for the memory of %d ranks", ranks);
+            return node_fail(softNcclSystemError, why, "too few file descriptors left for the memory of %d ranks",
+                             ranks);
         if (errno != EAGAIN)
             return node_fail(softNcclSystemError, why, "no answer to joining: %s", strerror(errno));
     }
 }
 
-/* A rank that fails may end its process. If that is the one that serves the id, ranks that come a little later would not be
- * told why: it stays for them, a moment. */
+/* A rank that fails may end its process. If that is the one that serves the id, ranks that come a little later would
+ * not be told why: it stays for them, a moment. */
 static void stay_for_others(const uint8_t token[NODE_TOKEN_BYTES])
 {
     const double deadline = clock_seconds() + ANSWER_GRACE_S;
@@ -151,13 +154,17 @@ softNcclResult_t node_join(const softNcclUniqueId *id, int rank, int ranks, int 
     memcpy(&wanted, id->internal, sizeof wanted);
     if (wanted.magic != NODE_MAGIC)
         return node_fail(softNcclInvalidArgument, why, "not an id that ncclGetUniqueId made");
-    int connection = -1, descriptors[NODE_MAX_DESCRIPTORS];
+    int connection = -1, descriptors[NODE_MAX_DESCRIPTORS] = {0};
     softNcclResult_t result = connect_to(&wanted, &connection, why);
     if (result)
         return result;
-    struct node_hello hello = {.member = {.rank = rank, .ranks = ranks, .device = device, .process = getpid(),
-                                          .nonce = nonce_of_process(), .memory_bytes = memory_bytes}};
-    struct node_reply reply;
+    struct node_hello hello = {.member = {.rank = rank,
+                                          .ranks = ranks,
+                                          .device = device,
+                                          .process = getpid(),
+                                          .nonce = nonce_of_process(),
+                                          .memory_bytes = memory_bytes}};
+    struct node_reply reply = {0};
     memcpy(hello.token, wanted.token, sizeof hello.token);
     if (node_send(connection, &hello, sizeof hello, &memory, 1))
         result = node_fail(softNcclSystemError, why, "can't send to the process that made the id: %s", strerror(errno));

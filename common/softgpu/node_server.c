@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The server's side of the rendezvous: one thread, one poll loop. A connection is a stranger until its one message has come
- * whole and with the right token; strangers have their own deadline and at most STRANGERS_MAX places, of which the oldest is
- * given to a newcomer, so that silence can't keep a rank out.
+ * The server's side of the rendezvous: one thread, one poll loop. A connection is a stranger until its one message has
+ * come whole and with the right token; strangers have their own deadline and at most STRANGERS_MAX places, of which the
+ * oldest is given to a newcomer, so that silence can't keep a rank out.
  */
 #include "node_wire.h"
 
@@ -28,18 +28,18 @@ struct stranger {
 
 struct server {
     struct server *next;
-    pid_t process;                /* that serves: a child of it has only the copy */
+    pid_t process; /* that serves: a child of it has only the copy */
     int listener;
     uint8_t token[NODE_TOKEN_BYTES];
     size_t control_bytes;
-    double limit_s, deadline;     /* deadline: set by the first member */
-    int strangers;                /* the oldest first */
+    double limit_s, deadline; /* deadline: set by the first member */
+    int strangers;            /* the oldest first */
     struct stranger stranger[STRANGERS_MAX];
-    int ranks, members;           /* ranks: 0 until the first member has said it */
-    int connection[NODE_MAX_RANKS], memory[NODE_MAX_RANKS];  /* by rank; connection -1: not yet here */
-    int answered;                 /* how many got the answer */
+    int ranks, members;                                     /* ranks: 0 until the first member has said it */
+    int connection[NODE_MAX_RANKS], memory[NODE_MAX_RANKS]; /* by rank; connection -1: not yet here */
+    int answered;                                           /* how many got the answer */
     bool settled;
-    struct node_reply reply;      /* the members as they come; result and sentence once settled */
+    struct node_reply reply; /* the members as they come; result and sentence once settled */
 };
 
 /* Takes a stranger off the list; the connection is the caller's now. */
@@ -47,12 +47,13 @@ static int take_stranger(struct server *server, int at)
 {
     int connection = server->stranger[at].connection;
     server->strangers--;
-    memmove(&server->stranger[at], &server->stranger[at + 1], (size_t)(server->strangers - at) * sizeof *server->stranger);
+    memmove(&server->stranger[at], &server->stranger[at + 1],
+            (size_t)(server->strangers - at) * sizeof *server->stranger);
     return connection;
 }
 
 static struct soft_lock servers_lock;
-static struct server *servers;  /* of this process */
+static struct server *servers; /* of this process */
 
 bool node_is_served_here(const uint8_t token[NODE_TOKEN_BYTES])
 {
@@ -89,7 +90,7 @@ static void drop_stranger(struct server *server, int at)
 
 static void answer(struct server *server, int connection, const int *descriptors, int count)
 {
-    node_send(connection, &server->reply, sizeof server->reply, descriptors, count);  /* one that has gone needs none */
+    node_send(connection, &server->reply, sizeof server->reply, descriptors, count); /* one that has gone needs none */
     close(connection);
     server->answered++;
 }
@@ -153,7 +154,8 @@ static softNcclResult_t judge(struct server *server, const struct node_member *n
                          server->reply.member[new->rank].process, new->process, new->rank);
     for (int rank = 0; rank < NODE_MAX_RANKS; rank++)
         if (server->connection[rank] >= 0 && server->reply.member[rank].device == new->device)
-            return node_fail(softNcclInvalidUsage, why, "ranks %d and %d both use device %d", rank, new->rank, new->device);
+            return node_fail(softNcclInvalidUsage, why, "ranks %d and %d both use device %d", rank, new->rank,
+                             new->device);
     return softNcclSuccess;
 }
 
@@ -226,8 +228,10 @@ static void accept_strangers(struct server *server)
             if (errno != EMFILE && errno != ENFILE)
                 return;
             getrlimit(RLIMIT_NOFILE, &limit);
-            node_fail(softNcclSystemError, server->reply.why, "the process that made the id has no file descriptors left "
-                      "(its limit is %llu; two a rank are needed)", (unsigned long long)limit.rlim_cur);
+            node_fail(softNcclSystemError, server->reply.why,
+                      "the process that made the id has no file descriptors left "
+                      "(its limit is %llu; two a rank are needed)",
+                      (unsigned long long)limit.rlim_cur);
             settle_failed(server, softNcclSystemError);
             return;
         }
@@ -268,7 +272,7 @@ static void serve_round(struct server *server)
     for (int i = 0; i < members; i++)
         if (polled[1 + strangers + i].revents && !server->settled)
             lose_member(server, rank_of[i]);
-    for (int i = strangers - 1; i >= 0; i--)  /* from the end: dropping one moves those behind it */
+    for (int i = strangers - 1; i >= 0; i--) /* from the end: dropping one moves those behind it */
         if (polled[1 + i].revents)
             hear_stranger(server, i);
     while (server->strangers && server->stranger[0].deadline <= clock_seconds())
@@ -318,7 +322,7 @@ softNcclResult_t node_serve(int listener, const uint8_t token[NODE_TOKEN_BYTES],
         sigfillset(&all);
         pthread_attr_init(&detached);
         pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-        pthread_sigmask(SIG_SETMASK, &all, &before);  /* the process's signals are not for this thread */
+        pthread_sigmask(SIG_SETMASK, &all, &before); /* the process's signals are not for this thread */
         error = pthread_create(&thread, &detached, serve, server);
         pthread_sigmask(SIG_SETMASK, &before, NULL);
         pthread_attr_destroy(&detached);

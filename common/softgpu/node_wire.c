@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 union descriptor_space {
-    struct cmsghdr header;  /* for its alignment */
+    struct cmsghdr header; /* for its alignment */
     char bytes[CMSG_SPACE(NODE_MAX_DESCRIPTORS * sizeof(int))];
 };
 
@@ -62,7 +62,7 @@ int node_receive(int socket, void *message, size_t bytes, int *descriptors, int 
     while (received < 0 && errno == EINTR);
     if (received <= 0)
         return received == 0 ? 0 : -1;
-    int all[NODE_MAX_DESCRIPTORS + 1];  /* CMSG_SPACE is rounded up: one more may fit in */
+    int all[NODE_MAX_DESCRIPTORS + 1]; /* CMSG_SPACE is rounded up: one more may fit in */
     int taken = take_descriptors(&header, all);
     if (received == (ssize_t)bytes && taken == count && !(header.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
         memcpy(descriptors, all, (size_t)count * sizeof(int));

@@ -18,7 +18,7 @@
 struct node_id {
     uint64_t magic;
     uint8_t token[NODE_TOKEN_BYTES];
-    char name[NODE_NAME_BYTES];  /* of the socket, without the leading zero byte */
+    char name[NODE_NAME_BYTES]; /* of the socket, without the leading zero byte */
 };
 
 /* A rank's one message. The device's memfd rides along. */
@@ -40,8 +40,8 @@ struct node_reply {
 /* One whole datagram with descriptors; does not block. Returns 0, or -1 with errno. */
 int node_send(int socket, const void *message, size_t bytes, const int *descriptors, int count);
 
-/* One whole datagram of exactly `bytes` with exactly `count` descriptors: returns 1. 0: the peer has closed. -1: anything
- * else, errno EAGAIN if there was nothing yet; descriptors that came along are closed. Does not block. */
+/* One whole datagram of exactly `bytes` with exactly `count` descriptors: returns 1. 0: the peer has closed. -1:
+ * anything else, errno EAGAIN if there was nothing yet; descriptors that came along are closed. Does not block. */
 int node_receive(int socket, void *message, size_t bytes, int *descriptors, int count);
 
 socklen_t node_address(struct sockaddr_un *address, const char *name);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the thread sanitizer sees of a collective: an edge between the streams that take part, and no other; every byte it
- * touches. Each case is a small program; race.sh runs it and expects a report or none. Two ranks on two devices, gradients
- * written on compute streams, all-reduced on communication streams, as DDP does it; steps are ordered in time by signals that
- * the sanitizer does not see, so that a report never depends on luck.
+ * What the thread sanitizer sees of a collective: an edge between the streams that take part, and no other; every byte
+ * it touches. Each case is a small program; race.sh runs it and expects a report or none. Two ranks on two devices,
+ * gradients written on compute streams, all-reduced on communication streams, as DDP does it; steps are ordered in time
+ * by signals that the sanitizer does not see, so that a report never depends on luck.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,17 +11,17 @@
 
 #include "softgpu/internal.h"
 
-#define NEED(condition)                                                                                  \
-    do {                                                                                                 \
-        if (!(condition)) {                                                                              \
-            fprintf(stderr, "%s:%d: %s: %s %s\n", __FILE__, __LINE__, #condition, softErrorDetail(),     \
-                    softNcclGetLastError(NULL));                                                         \
-            exit(2);                                                                                     \
-        }                                                                                                \
+#define NEED(condition)                                                                                                \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            fprintf(stderr, "%s:%d: %s: %s %s\n", __FILE__, __LINE__, #condition, softErrorDetail(),                   \
+                    softNcclGetLastError(NULL));                                                                       \
+            exit(2);                                                                                                   \
+        }                                                                                                              \
     } while (0)
 
 #define RANKS 2
-#define LARGE 4096  /* floats: beyond the path through the control segment */
+#define LARGE 4096 /* floats: beyond the path through the control segment */
 #define SMALL 16
 
 static softNcclComm_t comm[RANKS], other_comm[RANKS];
@@ -101,7 +101,8 @@ static void all_reduce(softNcclComm_t *comms, softStream_t *streams, float **buf
 {
     NEED(!softNcclGroupStart());
     for (int rank = 0; rank < RANKS; rank++)
-        NEED(!softNcclAllReduce(buffers[rank], buffers[rank], count, softNcclFloat32, softNcclSum, comms[rank], streams[rank]));
+        NEED(!softNcclAllReduce(buffers[rank], buffers[rank], count, softNcclFloat32, softNcclSum, comms[rank],
+                                streams[rank]));
     NEED(!softNcclGroupEnd());
 }
 
@@ -118,11 +119,26 @@ static void reduce_gradients(size_t count, unsigned waits)
     pass(communication);
 }
 
-static void case_waits(void) { reduce_gradients(LARGE, 3); }
-static void case_waits_small(void) { reduce_gradients(SMALL, 3); }
-static void case_no_wait(void) { reduce_gradients(LARGE, 0); }
-static void case_no_wait_small(void) { reduce_gradients(SMALL, 0); }
-static void case_no_wait_on_one(void) { reduce_gradients(LARGE, 1); }
+static void case_waits(void)
+{
+    reduce_gradients(LARGE, 3);
+}
+static void case_waits_small(void)
+{
+    reduce_gradients(SMALL, 3);
+}
+static void case_no_wait(void)
+{
+    reduce_gradients(LARGE, 0);
+}
+static void case_no_wait_small(void)
+{
+    reduce_gradients(SMALL, 0);
+}
+static void case_no_wait_on_one(void)
+{
+    reduce_gradients(LARGE, 1);
+}
 
 /* The update reads the bucket after the all-reduce. */
 static void use_sums(bool waits)
@@ -136,8 +152,14 @@ static void use_sums(bool waits)
     pass(compute);
 }
 
-static void case_use_waits(void) { use_sums(true); }
-static void case_use_too_early(void) { use_sums(false); }
+static void case_use_waits(void)
+{
+    use_sums(true);
+}
+static void case_use_too_early(void)
+{
+    use_sums(false);
+}
 
 /* The next gradients are ordered behind this rank's all-reduce, which the other rank has finished reading by then. */
 static void case_next_step(void)
@@ -146,8 +168,8 @@ static void case_next_step(void)
         use_sums(true);
 }
 
-/* A communicator orders its own streams only: what `compute` wrote before its collective is not there for a stream that took
- * part in another communicator's. */
+/* A communicator orders its own streams only: what `compute` wrote before its collective is not there for a stream that
+ * took part in another communicator's. */
 static void case_no_foreign_edge(void)
 {
     launch(compute[0], fill, apart[0], SMALL);
@@ -159,7 +181,8 @@ static void case_no_foreign_edge(void)
     pass(other);
 }
 
-/* Rank 0 wrote before the collective, rank 1's stream reads after it: ordered, as the sum it waits for depends on rank 0. */
+/* Rank 0 wrote before the collective, rank 1's stream reads after it: ordered, as the sum it waits for depends on rank
+ * 0. */
 static void case_ranks_are_ordered(void)
 {
     launch(compute[0], fill, apart[0], SMALL);

@@ -17,7 +17,7 @@ size_t reference_bytes(softNcclDataType_t type)
 
 const char *reference_name(softNcclDataType_t type)
 {
-    static const char *const names[REFERENCE_TYPES] = {"int8", "uint8", "int32", "uint32", "int64",
+    static const char *const names[REFERENCE_TYPES] = {"int8",   "uint8",   "int32",   "uint32",  "int64",
                                                        "uint64", "float16", "float32", "float64", "bfloat16"};
     return names[type];
 }
@@ -52,11 +52,11 @@ static uint16_t write_small(float value, const struct format *format)
         return (uint16_t)(sign | infinity);
     if (value == 0)
         return sign;
-    frexpf(value, &exponent);  /* |value| in [2^(exponent-1), 2^exponent) */
+    frexpf(value, &exponent); /* |value| in [2^(exponent-1), 2^exponent) */
     exponent = exponent - 1 < format->lowest ? format->lowest : exponent - 1;
     const int units = (int)nearbyint(ldexp(fabs((double)value), format->fraction - exponent));
     if (units < 1 << format->fraction)
-        return (uint16_t)(sign | units);  /* subnormal */
+        return (uint16_t)(sign | units); /* subnormal */
     const int bits = ((exponent - format->lowest) << format->fraction) + units;
     return (uint16_t)(sign | (bits > infinity ? infinity : bits));
 }
@@ -65,30 +65,41 @@ void reference_input(void *to, softNcclDataType_t type, int rank, size_t index, 
 {
     const uint64_t stream = random_stream(RANDOM_DATA, (uint32_t)rank);
     const uint64_t bits = (uint64_t)random_u32(seed, stream, 2 * index) << 32 | random_u32(seed, stream, 2 * index + 1);
-    const double real = ((double)(bits >> 12) * 0x1p-51 - 1) * ldexp(1, (int)(bits & 7) - 4);  /* in (-8, 8) */
+    const double real = ((double)(bits >> 12) * 0x1p-51 - 1) * ldexp(1, (int)(bits & 7) - 4); /* in (-8, 8) */
     uint16_t small;
     float single = (float)real;
     switch (type) {
-    case softNcclFloat32: memcpy(to, &single, sizeof single); break;
-    case softNcclFloat64: memcpy(to, &real, sizeof real); break;
-    case softNcclFloat16: small = write_small(single, &half_format); memcpy(to, &small, sizeof small); break;
-    case softNcclBfloat16: small = write_small(single, &brain_format); memcpy(to, &small, sizeof small); break;
-    default: memcpy(to, &bits, reference_bytes(type));
+    case softNcclFloat32:
+        memcpy(to, &single, sizeof single);
+        break;
+    case softNcclFloat64:
+        memcpy(to, &real, sizeof real);
+        break;
+    case softNcclFloat16:
+        small = write_small(single, &half_format);
+        memcpy(to, &small, sizeof small);
+        break;
+    case softNcclBfloat16:
+        small = write_small(single, &brain_format);
+        memcpy(to, &small, sizeof small);
+        break;
+    default:
+        memcpy(to, &bits, reference_bytes(type));
     }
 }
 
-#define FOLD(type, sum, product)                                                          \
-    do {                                                                                  \
-        type folded, next;                                                                \
-        memcpy(&folded, inputs[0], sizeof folded);                                        \
-        for (int rank = 1; rank < ranks; rank++) {                                        \
-            memcpy(&next, inputs[rank], sizeof next);                                     \
-            folded = op == softNcclSum    ? (type)(sum)                                   \
-                     : op == softNcclProd ? (type)(product)                               \
-                     : op == softNcclMax  ? (next > folded ? next : folded)               \
-                                          : (next < folded ? next : folded);              \
-        }                                                                                 \
-        memcpy(to, &folded, sizeof folded);                                               \
+#define FOLD(type, sum, product)                                                                                       \
+    do {                                                                                                               \
+        type folded, next;                                                                                             \
+        memcpy(&folded, inputs[0], sizeof folded);                                                                     \
+        for (int rank = 1; rank < ranks; rank++) {                                                                     \
+            memcpy(&next, inputs[rank], sizeof next);                                                                  \
+            folded = op == softNcclSum    ? (type)(sum)                                                                \
+                     : op == softNcclProd ? (type)(product)                                                            \
+                     : op == softNcclMax  ? (next > folded ? next : folded)                                            \
+                                          : (next < folded ? next : folded);                                            \
+        }                                                                                                              \
+        memcpy(to, &folded, sizeof folded);                                                                            \
     } while (0)
 #define FOLD_FLOAT(type) FOLD(type, folded + next, folded * next)
 #define FOLD_INTEGER(type) FOLD(type, (uint64_t)folded + (uint64_t)next, (uint64_t)folded * (uint64_t)next)
@@ -115,15 +126,35 @@ static void fold_small(void *to, const void *const *inputs, int ranks, const str
 void reference_fold(void *to, const void *const *inputs, int ranks, softNcclDataType_t type, softNcclRedOp_t op)
 {
     switch (type) {
-    case softNcclInt8: FOLD_INTEGER(int8_t); break;
-    case softNcclUint8: FOLD_INTEGER(uint8_t); break;
-    case softNcclInt32: FOLD_INTEGER(int32_t); break;
-    case softNcclUint32: FOLD_INTEGER(uint32_t); break;
-    case softNcclInt64: FOLD_INTEGER(int64_t); break;
-    case softNcclUint64: FOLD_INTEGER(uint64_t); break;
-    case softNcclFloat32: FOLD_FLOAT(float); break;
-    case softNcclFloat64: FOLD_FLOAT(double); break;
-    case softNcclFloat16: fold_small(to, inputs, ranks, &half_format, op); break;
-    case softNcclBfloat16: fold_small(to, inputs, ranks, &brain_format, op); break;
+    case softNcclInt8:
+        FOLD_INTEGER(int8_t);
+        break;
+    case softNcclUint8:
+        FOLD_INTEGER(uint8_t);
+        break;
+    case softNcclInt32:
+        FOLD_INTEGER(int32_t);
+        break;
+    case softNcclUint32:
+        FOLD_INTEGER(uint32_t);
+        break;
+    case softNcclInt64:
+        FOLD_INTEGER(int64_t);
+        break;
+    case softNcclUint64:
+        FOLD_INTEGER(uint64_t);
+        break;
+    case softNcclFloat32:
+        FOLD_FLOAT(float);
+        break;
+    case softNcclFloat64:
+        FOLD_FLOAT(double);
+        break;
+    case softNcclFloat16:
+        fold_small(to, inputs, ranks, &half_format, op);
+        break;
+    case softNcclBfloat16:
+        fold_small(to, inputs, ranks, &brain_format, op);
+        break;
     }
 }

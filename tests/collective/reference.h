@@ -16,8 +16,8 @@ const char *reference_name(softNcclDataType_t type);
 /* Rank's contribution at this place: any bits the type can hold but NaN, drawn from (seed, rank, index). */
 void reference_input(void *to, softNcclDataType_t type, int rank, size_t index, uint64_t seed);
 
-/* to := fold in rank order of inputs[0..ranks), each one element of the type. float16 and bfloat16: float32 sums, rounded
- * once. */
+/* to := fold in rank order of inputs[0..ranks), each one element of the type. float16 and bfloat16: float32 sums,
+ * rounded once. */
 void reference_fold(void *to, const void *const *inputs, int ranks, softNcclDataType_t type, softNcclRedOp_t op);
 
 #endif

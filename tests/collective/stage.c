@@ -75,8 +75,8 @@ int device_buffer(struct rank *rank, void **buffer, size_t bytes)
     return 0;
 }
 
-/* Through one pinned buffer a rank, kept until all have played: cudaFreeHost waits for all devices, and would wait for ever
- * for a collective that this very rank is yet to call. */
+/* Through one pinned buffer a rank, kept until all have played: cudaFreeHost waits for all devices, and would wait for
+ * ever for a collective that this very rank is yet to call. */
 static int pinned_room(struct rank *rank, size_t bytes)
 {
     NEED(bytes <= STAGE_PINNED_BYTES);
@@ -146,15 +146,20 @@ static void *play(void *argument)
 static void prepare(struct player *player, const struct stage *stage, struct board *board, int rank)
 {
     *player = (struct player){.stage = stage, .board = board};
-    player->rank = (struct rank){.rank = rank, .ranks = stage->ranks, .mode = stage->mode, .out = &board->out[rank],
-                                 .marks = board->marks, .argument = stage->argument};
+    player->rank = (struct rank){.rank = rank,
+                                 .ranks = stage->ranks,
+                                 .mode = stage->mode,
+                                 .out = &board->out[rank],
+                                 .marks = board->marks,
+                                 .argument = stage->argument};
     board->out[rank].code = -1;
 }
 
 static void configure(const struct stage *stage)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    softConfigure(&(struct soft_settings){.memory_bytes = DEVICE_MEMORY, .collective_limit_s = stage->limit_s > 0 ? stage->limit_s : 60});
+    softConfigure(&(struct soft_settings){.memory_bytes = DEVICE_MEMORY,
+                                          .collective_limit_s = stage->limit_s > 0 ? stage->limit_s : 60});
 }
 
 static int play_threads(const struct stage *stage, struct board *board)
@@ -234,8 +239,9 @@ void stage_expect_success(const struct stage *stage, struct outcome *out)
     for (int rank = 0; rank < stage->ranks; rank++) {
         if (out[rank].code == 0 && out[rank].status == 0)
             continue;
-        print_error("%s, rank %d of %d: code %d, status %#x: %s\n", stage->mode == STAGE_THREADS ? "threads" : "processes",
-                    rank, stage->ranks, out[rank].code, (unsigned)out[rank].status, out[rank].text);
+        print_error("%s, rank %d of %d: code %d, status %#x: %s\n",
+                    stage->mode == STAGE_THREADS ? "threads" : "processes", rank, stage->ranks, out[rank].code,
+                    (unsigned)out[rank].status, out[rank].text);
         failed++;
     }
     assert_int_equal(failed, 0);

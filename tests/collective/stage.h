@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ranks on a stage: the same body as threads of one process or as processes. The test program itself never opens a device, so
- * it can fork: each world runs in children of its own, and what they leave behind is theirs.
+ * Ranks on a stage: the same body as threads of one process or as processes. The test program itself never opens a
+ * device, so it can fork: each world runs in children of its own, and what they leave behind is theirs.
  */
 #ifndef TESTS_COLLECTIVE_STAGE_H
 #define TESTS_COLLECTIVE_STAGE_H
@@ -16,23 +16,23 @@ enum stage_mode { STAGE_THREADS, STAGE_PROCESSES };
 
 /* What a rank tells the test. */
 struct outcome {
-    int code;               /* the body's value; -1: it never returned */
-    int status;             /* processes: as waitpid gives it; threads: their process's */
-    double seconds;         /* of the body */
-    char text[STAGE_TEXT];  /* an error's sentence, or where a check failed */
+    int code;              /* the body's value; -1: it never returned */
+    int status;            /* processes: as waitpid gives it; threads: their process's */
+    double seconds;        /* of the body */
+    char text[STAGE_TEXT]; /* an error's sentence, or where a check failed */
     uint64_t value[4];
 };
 
 struct rank {
     int rank, ranks;
     enum stage_mode mode;
-    softNcclUniqueId id;    /* the same on all */
-    softNcclComm_t comm;    /* joined, unless the stage says otherwise */
+    softNcclUniqueId id; /* the same on all */
+    softNcclComm_t comm; /* joined, unless the stage says otherwise */
     softStream_t stream;
-    struct outcome *out;    /* shared with the test */
-    uint32_t *marks;        /* a few words shared by all ranks and the test */
+    struct outcome *out; /* shared with the test */
+    uint32_t *marks;     /* a few words shared by all ranks and the test */
     const void *argument;
-    void *pinned;           /* for upload and download; goes with the process */
+    void *pinned; /* for upload and download; goes with the process */
 };
 
 typedef int rank_body(struct rank *rank);
@@ -40,8 +40,8 @@ typedef int rank_body(struct rank *rank);
 struct stage {
     enum stage_mode mode;
     int ranks;
-    double limit_s;         /* of a collective; 0: 60 s */
-    bool alone;             /* don't join: the body does */
+    double limit_s; /* of a collective; 0: 60 s */
+    bool alone;     /* don't join: the body does */
     rank_body *body;
     const void *argument;
     /* Runs in the test while the ranks play; NULL: only waits. processes[rank]: their ids (threads: one id). */
@@ -54,11 +54,12 @@ void stage_play(const struct stage *stage, struct outcome *out);
 /* Plays, and fails the running test with a rank's own words if a rank did not end with 0. */
 void stage_expect_success(const struct stage *stage, struct outcome *out);
 
-/* In a body: ends it with code 1, file, line and the sentences of the last errors, if a call fails or a condition is false. */
-#define NEED(condition) \
-    do { \
-        if (!(condition)) \
-            return stage_failed(rank, __FILE__, __LINE__, #condition); \
+/* In a body: ends it with code 1, file, line and the sentences of the last errors, if a call fails or a condition is
+ * false. */
+#define NEED(condition)                                                                                                \
+    do {                                                                                                               \
+        if (!(condition))                                                                                              \
+            return stage_failed(rank, __FILE__, __LINE__, #condition);                                                 \
     } while (0)
 #define NEED_SOFT(call) NEED((call) == softSuccess)
 #define NEED_NCCL(call) NEED((call) == softNcclSuccess)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Faults: unequal calls named on all ranks before data is used, abort, the time limit with the late rank's name, ranks killed.
+ * Faults: unequal calls named on all ranks before data is used, abort, the time limit with the late rank's name, ranks
+ * killed.
  */
 #include <dirent.h>
 #include <setjmp.h>
@@ -18,14 +19,15 @@
 #include "stage.h"
 #include "sys/random.h"
 
-/* ---- unequal calls --------------------------------------------------------------------------------------------------------- */
+/* ---- unequal calls
+ * --------------------------------------------------------------------------------------------------------- */
 
 struct difference {
-    const char *sentence;  /* on all ranks; the calls before are equal */
-    size_t count[2];       /* [0]: of the odd rank, [1]: of the others */
+    const char *sentence; /* on all ranks; the calls before are equal */
+    size_t count[2];      /* [0]: of the odd rank, [1]: of the others */
     softNcclDataType_t type[2];
     softNcclRedOp_t op[2];
-    int root[2];           /* -1: an all-reduce; else a broadcast */
+    int root[2]; /* -1: an all-reduce; else a broadcast */
     int odd_rank;
 };
 
@@ -58,7 +60,8 @@ static int body_differ(struct rank *rank)
     NEED(softStreamSynchronize(rank->stream) != softSuccess);
     NEED_NCCL(softNcclCommGetAsyncError(rank->comm, &error));
     NEED(error == softNcclInvalidUsage);
-    NEED(softNcclAllReduce(buffer, buffer, 8, softNcclUint8, softNcclMax, rank->comm, rank->stream) == softNcclInvalidUsage);
+    NEED(softNcclAllReduce(buffer, buffer, 8, softNcclUint8, softNcclMax, rank->comm, rank->stream) ==
+         softNcclInvalidUsage);
     snprintf(rank->out->text, sizeof rank->out->text, "%s", softNcclGetLastError(rank->comm));
     return 0;
 }
@@ -66,26 +69,58 @@ static int body_differ(struct rank *rank)
 static void check_difference(const struct difference *difference, enum stage_mode mode, int ranks)
 {
     struct outcome out[STAGE_MAX_RANKS];
-    stage_expect_success(&(struct stage){.mode = mode, .ranks = ranks, .body = body_differ, .argument = difference}, out);
+    stage_expect_success(&(struct stage){.mode = mode, .ranks = ranks, .body = body_differ, .argument = difference},
+                         out);
     for (int rank = 0; rank < ranks; rank++)
         assert_string_equal(out[rank].text, difference->sentence);
 }
 
 #define F32 softNcclFloat32
-#define SAME(value) {value, value}
+#define SAME(value)                                                                                                    \
+    {                                                                                                                  \
+        value, value                                                                                                   \
+    }
 
 static void test_counts_differ(void **state)
 {
-    const struct difference large = {"rank 1 called all-reduce of 409598 float32 sum, rank 0 all-reduce of 409600 float32 sum, "
-                                     "collective 1", {409600, 409598}, SAME(F32), SAME(softNcclSum), SAME(-1), 0};
-    const struct difference double_count = {"rank 2 called all-reduce of 200 float32 sum, rank 0 all-reduce of 100 float32 "
-                                            "sum, collective 1", {200, 100}, SAME(F32), SAME(softNcclSum), SAME(-1), 2};
+    const struct difference large = {
+        "rank 1 called all-reduce of 409598 float32 sum, rank 0 all-reduce of 409600 float32 sum, "
+        "collective 1",
+        {409600, 409598},
+        SAME(F32),
+        SAME(softNcclSum),
+        SAME(-1),
+        0};
+    const struct difference double_count = {
+        "rank 2 called all-reduce of 200 float32 sum, rank 0 all-reduce of 100 float32 "
+        "sum, collective 1",
+        {200, 100},
+        SAME(F32),
+        SAME(softNcclSum),
+        SAME(-1),
+        2};
     const struct difference tiny = {"rank 1 called all-reduce of 2 float32 sum, rank 0 all-reduce of 1 float32 sum, "
-                                    "collective 1", {2, 1}, SAME(F32), SAME(softNcclSum), SAME(-1), 1};
+                                    "collective 1",
+                                    {2, 1},
+                                    SAME(F32),
+                                    SAME(softNcclSum),
+                                    SAME(-1),
+                                    1};
     const struct difference none = {"rank 3 called all-reduce of 0 float32 sum, rank 0 all-reduce of 5 float32 sum, "
-                                    "collective 1", {0, 5}, SAME(F32), SAME(softNcclSum), SAME(-1), 3};
-    const struct difference two_paths = {"rank 1 called all-reduce of 100000 float32 sum, rank 0 all-reduce of 10 float32 "
-                                         "sum, collective 1", {100000, 10}, SAME(F32), SAME(softNcclSum), SAME(-1), 1};
+                                    "collective 1",
+                                    {0, 5},
+                                    SAME(F32),
+                                    SAME(softNcclSum),
+                                    SAME(-1),
+                                    3};
+    const struct difference two_paths = {
+        "rank 1 called all-reduce of 100000 float32 sum, rank 0 all-reduce of 10 float32 "
+        "sum, collective 1",
+        {100000, 10},
+        SAME(F32),
+        SAME(softNcclSum),
+        SAME(-1),
+        1};
     (void)state;
     check_difference(&large, STAGE_PROCESSES, 8);
     check_difference(&double_count, STAGE_PROCESSES, 4);
@@ -98,13 +133,35 @@ static void test_counts_differ(void **state)
 static void test_calls_differ(void **state)
 {
     const struct difference op = {"rank 2 called all-reduce of 9 float32 max, rank 0 all-reduce of 9 float32 sum, "
-                                  "collective 1", SAME(9), SAME(F32), {softNcclMax, softNcclSum}, SAME(-1), 2};
+                                  "collective 1",
+                                  SAME(9),
+                                  SAME(F32),
+                                  {softNcclMax, softNcclSum},
+                                  SAME(-1),
+                                  2};
     const struct difference type = {"rank 1 called all-reduce of 9 float32 sum, rank 0 all-reduce of 9 int32 sum, "
-                                    "collective 1", SAME(9), {softNcclInt32, F32}, SAME(softNcclSum), SAME(-1), 0};
-    const struct difference root = {"rank 3 called broadcast of 9 float32 from root 1, rank 0 broadcast of 9 float32 from "
-                                    "root 2, collective 1", SAME(9), SAME(F32), SAME(softNcclSum), {1, 2}, 3};
-    const struct difference kind = {"rank 1 called broadcast of 9 float32 from root 0, rank 0 all-reduce of 9 float32 sum, "
-                                    "collective 1", SAME(9), SAME(F32), SAME(softNcclSum), {0, -1}, 1};
+                                    "collective 1",
+                                    SAME(9),
+                                    {softNcclInt32, F32},
+                                    SAME(softNcclSum),
+                                    SAME(-1),
+                                    0};
+    const struct difference root = {
+        "rank 3 called broadcast of 9 float32 from root 1, rank 0 broadcast of 9 float32 from "
+        "root 2, collective 1",
+        SAME(9),
+        SAME(F32),
+        SAME(softNcclSum),
+        {1, 2},
+        3};
+    const struct difference kind = {
+        "rank 1 called broadcast of 9 float32 from root 0, rank 0 all-reduce of 9 float32 sum, "
+        "collective 1",
+        SAME(9),
+        SAME(F32),
+        SAME(softNcclSum),
+        {0, -1},
+        1};
     (void)state;
     check_difference(&op, STAGE_PROCESSES, 4);
     check_difference(&type, STAGE_PROCESSES, 3);
@@ -112,7 +169,8 @@ static void test_calls_differ(void **state)
     check_difference(&kind, STAGE_PROCESSES, 2);
 }
 
-/* ---- abort and the time limit ---------------------------------------------------------------------------------------------- */
+/* ---- abort and the time limit
+ * ---------------------------------------------------------------------------------------------- */
 
 /* All but rank 1 wait in an all-reduce until rank 1, some time later, aborts. */
 static int body_abort(struct rank *rank)
@@ -191,7 +249,8 @@ static int body_never(struct rank *rank)
         return 0;
     NEED_NCCL(softNcclAllReduce(buffer, buffer, 1000, softNcclFloat32, softNcclSum, rank->comm, rank->stream));
     NEED(softStreamSynchronize(rank->stream) != softSuccess);
-    NEED(!strcmp(softNcclGetLastError(rank->comm), "time limit of 1.0 s: rank 0 has called no collective, others at 0"));
+    NEED(
+        !strcmp(softNcclGetLastError(rank->comm), "time limit of 1.0 s: rank 0 has called no collective, others at 0"));
     return 0;
 }
 
@@ -204,7 +263,8 @@ static void test_time_limit(void **state)
     stage_expect_success(&(struct stage){.mode = STAGE_PROCESSES, .ranks = 2, .limit_s = 1, .body = body_never}, out);
 }
 
-/* ---- ranks killed ---------------------------------------------------------------------------------------------------------- */
+/* ---- ranks killed
+ * ---------------------------------------------------------------------------------------------------------- */
 
 /* All-reduces without end; the survivors must come out by themselves. */
 static int body_endless(struct rank *rank)
@@ -213,8 +273,8 @@ static int body_endless(struct rank *rank)
     NEED_SOFT(softMalloc(&buffer, 1 << 20));
     for (;;) {
         for (int i = 0; i < 10; i++) {
-            softNcclResult_t result = softNcclAllReduce(buffer, buffer, 1 << 16, softNcclFloat32, softNcclSum, rank->comm,
-                                                        rank->stream);
+            softNcclResult_t result =
+                softNcclAllReduce(buffer, buffer, 1 << 16, softNcclFloat32, softNcclSum, rank->comm, rank->stream);
             NEED(result == softNcclSuccess || result == softNcclRemoteError || result == softNcclUnhandledCudaError);
         }
         if (softStreamSynchronize(rank->stream) != softSuccess)
@@ -268,8 +328,10 @@ static void test_killed(void **state)
     const int shared_before = count_entries("/dev/shm"), descriptors_before = count_entries("/proc/self/fd");
     (void)state;
     for (kill_round = 0; kill_round < 20; kill_round++) {
-        stage_play(&(struct stage){.mode = STAGE_PROCESSES, .ranks = 3, .limit_s = 1, .body = body_endless,
-                                   .meanwhile = kill_one}, out);
+        stage_play(
+            &(struct stage){
+                .mode = STAGE_PROCESSES, .ranks = 3, .limit_s = 1, .body = body_endless, .meanwhile = kill_one},
+            out);
         assert_int_equal(out[1].status, SIGKILL);
         for (int rank = 0; rank < 3; rank += 2)
             if (out[rank].code != 0 || out[rank].status != 0)

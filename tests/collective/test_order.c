@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Order: sums in rank order whoever arrives first, calls of a communicator over several streams, groups, many ranks on few
- * cores.
+ * Order: sums in rank order whoever arrives first, calls of a communicator over several streams, groups, many ranks on
+ * few cores.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,8 @@
 
 #define SUM_COUNT 5000
 
-/* ---- the same bits, whoever arrives first ------------------------------------------------------------------------------------ */
+/* ---- the same bits, whoever arrives first
+ * ------------------------------------------------------------------------------------ */
 
 struct delays {
     uint64_t seed;
@@ -55,7 +56,8 @@ static uint64_t check_same_bits(enum stage_mode mode, int ranks, size_t count)
     uint64_t first = 0;
     for (uint64_t seed = 0; seed < 20; seed++) {
         const struct delays delays = {.seed = seed, .count = count};
-        stage_expect_success(&(struct stage){.mode = mode, .ranks = ranks, .body = body_delayed_sum, .argument = &delays}, out);
+        stage_expect_success(
+            &(struct stage){.mode = mode, .ranks = ranks, .body = body_delayed_sum, .argument = &delays}, out);
         first = seed == 0 ? out[0].value[0] : first;
         for (int rank = 0; rank < ranks; rank++)
             assert_true(out[rank].value[0] == first);
@@ -72,7 +74,8 @@ static void test_same_bits(void **state)
     check_same_bits(STAGE_PROCESSES, 2, 1000);
 }
 
-/* ---- streams and groups ------------------------------------------------------------------------------------------------------ */
+/* ---- streams and groups
+ * ------------------------------------------------------------------------------------------------------ */
 
 /* Two streams of one rank, one communicator: calls keep their order, though the streams have none between them. */
 static int body_two_streams(struct rank *rank)
@@ -82,7 +85,8 @@ static int body_two_streams(struct rank *rank)
     NEED_SOFT(softStreamCreateWithFlags(&other, softStreamNonBlocking));
     NEED_SOFT(softMalloc((void **)&buffer, 2));
     for (int i = 0; i < 200; i++) {
-        softStream_t first = (i + rank->rank) % 2 ? other : rank->stream, second = first == other ? rank->stream : other;
+        softStream_t first = (i + rank->rank) % 2 ? other : rank->stream,
+                     second = first == other ? rank->stream : other;
         NEED_SOFT(softMemsetAsync(buffer, 1, 1, first));
         NEED_SOFT(softMemsetAsync(buffer + 1, 2, 1, second));
         NEED_NCCL(softNcclAllReduce(buffer, buffer, 1, softNcclUint8, softNcclSum, rank->comm, first));
@@ -140,8 +144,8 @@ static softNcclResult_t sum_on(struct trio *trio, int device)
                              trio->comm[device], trio->stream[device]);
 }
 
-/* One thread, three devices. In a group nothing is enqueued before its outermost end; more calls than a stream's ring holds,
- * device by device, still go through. */
+/* One thread, three devices. In a group nothing is enqueued before its outermost end; more calls than a stream's ring
+ * holds, device by device, still go through. */
 static int body_groups(struct rank *rank)
 {
     struct trio trio;
@@ -200,8 +204,8 @@ static int body_refused(struct rank *rank)
                            trio.stream[2]) == softNcclInvalidUsage);
     NEED(softNcclAllReduce(trio.buffer[1], trio.buffer[1], 8, (softNcclDataType_t)10, softNcclSum, trio.comm[1],
                            trio.stream[1]) == softNcclInvalidArgument);
-    NEED(softNcclBroadcast(trio.buffer[1], trio.buffer[1], 8, softNcclFloat32, DEVICES, trio.comm[1],
-                           trio.stream[1]) == softNcclInvalidArgument);
+    NEED(softNcclBroadcast(trio.buffer[1], trio.buffer[1], 8, softNcclFloat32, DEVICES, trio.comm[1], trio.stream[1]) ==
+         softNcclInvalidArgument);
     NEED(softNcclGroupEnd() == softNcclInvalidArgument);
     NEED_NCCL(softNcclGroupStart());
     for (int device = 0; device < DEVICES; device++)
@@ -248,10 +252,12 @@ static void test_groups(void **state)
     struct outcome out[STAGE_MAX_RANKS];
     (void)state;
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++)
-        stage_expect_success(&(struct stage){.mode = STAGE_PROCESSES, .ranks = 1, .alone = true, .body = bodies[i]}, out);
+        stage_expect_success(&(struct stage){.mode = STAGE_PROCESSES, .ranks = 1, .alone = true, .body = bodies[i]},
+                             out);
 }
 
-/* ---- a crowd ----------------------------------------------------------------------------------------------------------------- */
+/* ---- a crowd
+ * ----------------------------------------------------------------------------------------------------------------- */
 
 static int body_barriers(struct rank *rank)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The rendezvous: strangers on the socket, wrong tokens, ranks that are missing, there twice or in another world, ranks that
- * leave or die; every rank is told, with both values, and nothing is left behind.
+ * The rendezvous: strangers on the socket, wrong tokens, ranks that are missing, there twice or in another world, ranks
+ * that leave or die; every rank is told, with both values, and nothing is left behind.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +36,8 @@ static int join_and_tell(struct rank *rank, int joiners, int ranks, int as, soft
 
 static void play_alone(enum stage_mode mode, int ranks, double limit_s, rank_body *body, struct outcome *out)
 {
-    stage_expect_success(&(struct stage){.mode = mode, .ranks = ranks, .limit_s = limit_s, .alone = true, .body = body}, out);
+    stage_expect_success(&(struct stage){.mode = mode, .ranks = ranks, .limit_s = limit_s, .alone = true, .body = body},
+                         out);
 }
 
 /* All ranks were told the same, and it holds each of these words. */
@@ -49,7 +50,8 @@ static void expect_told(const struct outcome *out, int ranks, const char *first,
     }
 }
 
-/* ---- ranks that don't fit --------------------------------------------------------------------------------------------------- */
+/* ---- ranks that don't fit
+ * --------------------------------------------------------------------------------------------------- */
 
 static int body_missing(struct rank *rank)
 {
@@ -102,7 +104,9 @@ static void test_ranks_that_do_not_fit(void **state)
     }
 }
 
-/* ---- ids -------------------------------------------------------------------------------------------------------------------- */
+/* ---- ids
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 static int body_wrong_token(struct rank *rank)
 {
@@ -116,7 +120,7 @@ static int body_wrong_token(struct rank *rank)
         mark_set(&rank->marks[0], 1);
         return 0;
     }
-    mark_await(&rank->marks[0], 1);  /* the impostor came first */
+    mark_await(&rank->marks[0], 1); /* the impostor came first */
     NEED_NCCL(softNcclCommInitRank(&rank->comm, 2, rank->id, rank->rank));
     return 0;
 }
@@ -128,7 +132,7 @@ static int body_no_id(struct rank *rank)
     NEED(softNcclCommInitRank(&rank->comm, 1, id, 0) == softNcclInvalidArgument);
     NEED_NCCL(softNcclCommInitRank(&rank->comm, 1, rank->id, 0));
     NEED_NCCL(softNcclCommDestroy(rank->comm));
-    NEED(softNcclCommInitRank(&rank->comm, 1, rank->id, 0) == softNcclInvalidArgument);  /* used up */
+    NEED(softNcclCommInitRank(&rank->comm, 1, rank->id, 0) == softNcclInvalidArgument); /* used up */
     NEED(strstr(softNcclGetLastError(NULL), "ranks have joined already") != NULL);
     return 0;
 }
@@ -141,7 +145,8 @@ static void test_ids(void **state)
     play_alone(STAGE_PROCESSES, 1, 5, body_no_id, out);
 }
 
-/* ---- strangers -------------------------------------------------------------------------------------------------------------- */
+/* ---- strangers
+ * -------------------------------------------------------------------------------------------------------------- */
 
 static int connect_stranger(const struct node_id *id)
 {
@@ -155,8 +160,9 @@ static int connect_stranger(const struct node_id *id)
     return connection;
 }
 
-/* Everything that a stranger may do before the ranks come: bytes, half a message, a whole one with a wrong token and with an
- * open file, too long a message, a foreign descriptor; and silence on more connections than the server keeps. */
+/* Everything that a stranger may do before the ranks come: bytes, half a message, a whole one with a wrong token and
+ * with an open file, too long a message, a foreign descriptor; and silence on more connections than the server keeps.
+ */
 static int annoy(struct rank *rank, const struct node_id *id)
 {
     static char noise[100000];
@@ -169,10 +175,10 @@ static int annoy(struct rank *rank, const struct node_id *id)
         NEED(connection >= 0);
         NEED(node_send(connection, noise, sizes[i], &file, i % 2) == 0);
         char answer;
-        NEED(recv(connection, &answer, 1, 0) <= 0);  /* dropped, without a word */
+        NEED(recv(connection, &answer, 1, 0) <= 0); /* dropped, without a word */
         close(connection);
     }
-    memcpy(hello.token, id->token, 15);  /* one byte short of the token */
+    memcpy(hello.token, id->token, 15); /* one byte short of the token */
     int connection = connect_stranger(id);
     NEED(node_send(connection, &hello, sizeof hello, &file, 1) == 0);
     char answer;
@@ -227,7 +233,8 @@ static void test_strangers(void **state)
     play_alone(STAGE_PROCESSES, 1, 10, body_silence, out);
 }
 
-/* ---- leaving ---------------------------------------------------------------------------------------------------------------- */
+/* ---- leaving
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 /* Rank 1 has sent its hello and waits for the answer when it is killed; rank 3 never joins. */
 static int body_killed_while_joining(struct rank *rank)
@@ -258,8 +265,13 @@ static void test_killed_while_joining(void **state)
 {
     struct outcome out[STAGE_MAX_RANKS];
     (void)state;
-    stage_play(&(struct stage){.mode = STAGE_PROCESSES, .ranks = 4, .limit_s = 20, .alone = true,
-                               .body = body_killed_while_joining, .meanwhile = kill_second}, out);
+    stage_play(&(struct stage){.mode = STAGE_PROCESSES,
+                               .ranks = 4,
+                               .limit_s = 20,
+                               .alone = true,
+                               .body = body_killed_while_joining,
+                               .meanwhile = kill_second},
+               out);
     assert_int_equal(out[1].status, SIGKILL);
     for (int rank = 0; rank < 4; rank++)
         if (rank != 1)
@@ -287,7 +299,9 @@ static void test_maker_dies(void **state)
 {
     struct outcome out[STAGE_MAX_RANKS];
     (void)state;
-    stage_play(&(struct stage){.mode = STAGE_PROCESSES, .ranks = 2, .limit_s = 20, .alone = true, .body = body_maker_dies}, out);
+    stage_play(
+        &(struct stage){.mode = STAGE_PROCESSES, .ranks = 2, .limit_s = 20, .alone = true, .body = body_maker_dies},
+        out);
     assert_int_equal(out[1].code, 0);
     assert_non_null(strstr(out[1].text, "the process that made it has gone"));
 }
@@ -317,7 +331,7 @@ static int body_repeat(struct rank *rank)
         NEED_NCCL(softNcclCommDestroy(comm));
         if (i % 30 != 29)
             continue;
-        usleep(100000);  /* the servers' threads end on their own */
+        usleep(100000); /* the servers' threads end on their own */
         descriptors[i / 30] = dup(0);
         close(descriptors[i / 30]);
         mappings[i / 30] = count_lines("/proc/self/maps");
@@ -337,9 +351,12 @@ static void test_nothing_is_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ranks_that_do_not_fit), cmocka_unit_test(test_ids),
-        cmocka_unit_test(test_strangers),             cmocka_unit_test(test_killed_while_joining),
-        cmocka_unit_test(test_maker_dies),            cmocka_unit_test(test_nothing_is_left),
+        cmocka_unit_test(test_ranks_that_do_not_fit),
+        cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_strangers),
+        cmocka_unit_test(test_killed_while_joining),
+        cmocka_unit_test(test_maker_dies),
+        cmocka_unit_test(test_nothing_is_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

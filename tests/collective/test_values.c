@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Every collective, type and operation at odd counts against the plain reference, out of place and in place, between threads
- * and between processes; the bytes that were counted against the formulas; guard bytes round all buffers.
+ * Every collective, type and operation at odd counts against the plain reference, out of place and in place, between
+ * threads and between processes; the bytes that were counted against the formulas; guard bytes round all buffers.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -64,13 +64,20 @@ static int call(struct rank *rank, const struct trial *trial, const void *send, 
     softNcclComm_t comm = rank->comm;
     softStream_t stream = rank->stream;
     switch (trial->kind) {
-    case ALL_REDUCE: NEED_NCCL(softNcclAllReduce(send, receive, trial->count, trial->type, trial->op, comm, stream)); break;
-    case BROADCAST: NEED_NCCL(softNcclBroadcast(send, receive, trial->count, trial->type, trial->root, comm, stream)); break;
+    case ALL_REDUCE:
+        NEED_NCCL(softNcclAllReduce(send, receive, trial->count, trial->type, trial->op, comm, stream));
+        break;
+    case BROADCAST:
+        NEED_NCCL(softNcclBroadcast(send, receive, trial->count, trial->type, trial->root, comm, stream));
+        break;
     case REDUCE:
         NEED_NCCL(softNcclReduce(send, receive, trial->count, trial->type, trial->op, trial->root, comm, stream));
         break;
-    case ALL_GATHER: NEED_NCCL(softNcclAllGather(send, receive, trial->count, trial->type, comm, stream)); break;
-    default: NEED_NCCL(softNcclReduceScatter(send, receive, trial->count, trial->type, trial->op, comm, stream));
+    case ALL_GATHER:
+        NEED_NCCL(softNcclAllGather(send, receive, trial->count, trial->type, comm, stream));
+        break;
+    default:
+        NEED_NCCL(softNcclReduceScatter(send, receive, trial->count, trial->type, trial->op, comm, stream));
     }
     return 0;
 }
@@ -89,9 +96,9 @@ static int compare(struct rank *rank, const struct trial *trial, const unsigned 
         memcpy(&f, found + i * bytes, bytes);
         memcpy(&e, expected, bytes);
         snprintf(rank->out->text, sizeof rank->out->text,
-                 "%s of %zu %s, op %d, root %d, in place %d: element %zu is %#llx, expected %#llx", kind_names[trial->kind],
-                 trial->count, reference_name(trial->type), (int)trial->op, trial->root, trial->in_place, i,
-                 (unsigned long long)f, (unsigned long long)e);
+                 "%s of %zu %s, op %d, root %d, in place %d: element %zu is %#llx, expected %#llx",
+                 kind_names[trial->kind], trial->count, reference_name(trial->type), (int)trial->op, trial->root,
+                 trial->in_place, i, (unsigned long long)f, (unsigned long long)e);
         return 1;
     }
     return 0;
@@ -141,8 +148,12 @@ static int body_all_types(struct rank *rank)
             for (int op = 0; op < (has_op(kind) ? REFERENCE_OPS : 1); op++)
                 for (size_t c = 0; c < sizeof odd_counts / sizeof *odd_counts; c++) {
                     const int variant = kind + type + op + (int)c;
-                    const struct trial trial = {.kind = kind, .type = type, .op = op, .count = odd_counts[c],
-                                                .root = variant % rank->ranks, .in_place = variant / 2 % 2};
+                    const struct trial trial = {.kind = kind,
+                                                .type = type,
+                                                .op = op,
+                                                .count = odd_counts[c],
+                                                .root = variant % rank->ranks,
+                                                .in_place = variant / 2 % 2};
                     int code = try_one(rank, &trial);
                     if (code)
                         return code;
@@ -158,8 +169,8 @@ static int body_large(struct rank *rank)
         for (int in_place = 0; in_place < 2; in_place++)
             for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
                 const softNcclDataType_t type = c % 2 ? softNcclFloat32 : softNcclBfloat16;
-                const struct trial trial = {.kind = kind, .type = type, .count = counts[c],
-                                            .root = rank->ranks - 1, .in_place = in_place};
+                const struct trial trial = {
+                    .kind = kind, .type = type, .count = counts[c], .root = rank->ranks - 1, .in_place = in_place};
                 int code = try_one(rank, &trial);
                 if (code)
                     return code;
@@ -180,16 +191,49 @@ static void play_values(rank_body *body, enum stage_mode mode, int ranks)
     stage_expect_success(&(struct stage){.mode = mode, .ranks = ranks, .body = body}, out);
 }
 
-static void test_types_one_rank(void **state) { (void)state; play_values(body_all_types, STAGE_THREADS, 1); }
-static void test_types_two_processes(void **state) { (void)state; play_values(body_all_types, STAGE_PROCESSES, 2); }
-static void test_types_three_threads(void **state) { (void)state; play_values(body_all_types, STAGE_THREADS, 3); }
-static void test_types_four_threads(void **state) { (void)state; play_values(body_all_types, STAGE_THREADS, 4); }
-static void test_types_four_processes(void **state) { (void)state; play_values(body_all_types, STAGE_PROCESSES, 4); }
-static void test_large_two_threads(void **state) { (void)state; play_values(body_large, STAGE_THREADS, 2); }
-static void test_streamed_two_processes(void **state) { (void)state; play_values(body_streamed, STAGE_PROCESSES, 2); }
-static void test_large_four_processes(void **state) { (void)state; play_values(body_large, STAGE_PROCESSES, 4); }
+static void test_types_one_rank(void **state)
+{
+    (void)state;
+    play_values(body_all_types, STAGE_THREADS, 1);
+}
+static void test_types_two_processes(void **state)
+{
+    (void)state;
+    play_values(body_all_types, STAGE_PROCESSES, 2);
+}
+static void test_types_three_threads(void **state)
+{
+    (void)state;
+    play_values(body_all_types, STAGE_THREADS, 3);
+}
+static void test_types_four_threads(void **state)
+{
+    (void)state;
+    play_values(body_all_types, STAGE_THREADS, 4);
+}
+static void test_types_four_processes(void **state)
+{
+    (void)state;
+    play_values(body_all_types, STAGE_PROCESSES, 4);
+}
+static void test_large_two_threads(void **state)
+{
+    (void)state;
+    play_values(body_large, STAGE_THREADS, 2);
+}
+static void test_streamed_two_processes(void **state)
+{
+    (void)state;
+    play_values(body_streamed, STAGE_PROCESSES, 2);
+}
+static void test_large_four_processes(void **state)
+{
+    (void)state;
+    play_values(body_large, STAGE_PROCESSES, 4);
+}
 
-/* ---- bytes ----------------------------------------------------------------------------------------------------------------- */
+/* ---- bytes
+ * ----------------------------------------------------------------------------------------------------------------- */
 
 struct moved {
     uint64_t pair[STAGE_MAX_RANKS][STAGE_MAX_RANKS];
@@ -210,7 +254,7 @@ static int body_bytes(struct rank *rank)
     int code = device_buffer(rank, &buffer, count * 4 * (size_t)rank->ranks);
     if (!code)
         code = device_buffer(rank, &other, count * 4 * (size_t)rank->ranks);
-    uint64_t bytes[KINDS];
+    uint64_t bytes[KINDS] = {0};
     for (int kind = 0; kind < KINDS && !code; kind++) {
         const struct trial trial = {.kind = kind, .type = softNcclFloat32, .count = count, .root = 1};
         struct moved moved = {0};
@@ -234,7 +278,8 @@ static void check_bytes(int ranks, size_t count)
     struct outcome out[STAGE_MAX_RANKS];
     const uint64_t n = (uint64_t)ranks, s = count * 4;
     const uint64_t formula[KINDS] = {2 * (n - 1) * s, (n - 1) * s, (n - 1) * s, n * (n - 1) * s, n * (n - 1) * s};
-    stage_expect_success(&(struct stage){.mode = STAGE_PROCESSES, .ranks = ranks, .body = body_bytes, .argument = &count}, out);
+    stage_expect_success(
+        &(struct stage){.mode = STAGE_PROCESSES, .ranks = ranks, .body = body_bytes, .argument = &count}, out);
     for (int kind = 0; kind < KINDS; kind++) {
         uint64_t sum = 0, bytes[KINDS];
         for (int rank = 0; rank < ranks; rank++) {
@@ -242,8 +287,8 @@ static void check_bytes(int ranks, size_t count)
             sum += bytes[kind];
         }
         if (sum != formula[kind])
-            fail_msg("%s of %zu float32 on %d ranks: %llu bytes counted, the formula says %llu", kind_names[kind], count, ranks,
-                     (unsigned long long)sum, (unsigned long long)formula[kind]);
+            fail_msg("%s of %zu float32 on %d ranks: %llu bytes counted, the formula says %llu", kind_names[kind],
+                     count, ranks, (unsigned long long)sum, (unsigned long long)formula[kind]);
     }
 }
 
@@ -257,7 +302,8 @@ static void test_bytes(void **state)
     check_bytes(3, 4096);
 }
 
-/* Of a ring, each ordered pair of neighbours carries 2 (n-1)/n S; read in place, each of the n (n-1) pairs carries 2 S/n. */
+/* Of a ring, each ordered pair of neighbours carries 2 (n-1)/n S; read in place, each of the n (n-1) pairs carries 2
+ * S/n. */
 static int body_pairs(struct rank *rank)
 {
     const size_t count = 4096;
@@ -288,11 +334,16 @@ static void test_bytes_of_pairs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_types_one_rank),       cmocka_unit_test(test_types_two_processes),
-        cmocka_unit_test(test_types_three_threads),  cmocka_unit_test(test_types_four_threads),
-        cmocka_unit_test(test_types_four_processes), cmocka_unit_test(test_large_two_threads),
-        cmocka_unit_test(test_large_four_processes), cmocka_unit_test(test_streamed_two_processes),
-        cmocka_unit_test(test_bytes),                cmocka_unit_test(test_bytes_of_pairs),
+        cmocka_unit_test(test_types_one_rank),
+        cmocka_unit_test(test_types_two_processes),
+        cmocka_unit_test(test_types_three_threads),
+        cmocka_unit_test(test_types_four_threads),
+        cmocka_unit_test(test_types_four_processes),
+        cmocka_unit_test(test_large_two_threads),
+        cmocka_unit_test(test_large_four_processes),
+        cmocka_unit_test(test_streamed_two_processes),
+        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_bytes_of_pairs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
