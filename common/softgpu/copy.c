@@ -43,27 +43,28 @@ static bool peer_enabled(const struct soft_device *device, const struct soft_dev
     return device == peer || (__atomic_load_n(&device->peers, __ATOMIC_ACQUIRE) >> peer->map.ordinal & 1);
 }
 
-/* One end of a copy: a live range of a device that the stream's may reach, or pinned memory. */
-static softError_t check_side(const char *call, const char *which, const struct soft_device *stream_device, const struct side *side,
-                              const void *pointer, size_t bytes, bool on_device)
+/* One end of a copy: a live range of a device that the stream's may reach (NULL: any), or pinned memory. Else false, with the
+ * last error set. */
+static bool check_side(const char *call, const char *which, const struct soft_device *stream_device, const struct side *side,
+                       const void *pointer, size_t bytes, bool on_device)
 {
-    if (side->kind == SIDE_PAGEABLE)
-        return soft_fail(softErrorInvalidValue, "%s: %s %p (%zu bytes) is neither device memory nor pinned host memory%s", call, which,
-                         pointer, bytes, on_device ? "" : ": allocate it with cudaMallocHost");
-    if ((side->kind == SIDE_DEVICE) != on_device)
-        return soft_fail(softErrorInvalidValue, "%s: %s %p is %s memory, %s memory was expected", call, which, pointer,
-                         on_device ? "host" : "device", on_device ? "device" : "host");
-    if (!on_device)
-        return softSuccess;
     size_t offset;
-    if (!soft_device_find(side->device, pointer, bytes, &offset))
-        return soft_fail(softErrorInvalidValue, "%s: %s %p: %zu bytes do not lie within one live allocation of device %d", call, which,
-                         pointer, bytes, side->device->map.ordinal);
-    if (stream_device && !peer_enabled(stream_device, side->device))
-        return soft_fail(softErrorPeerAccessNotEnabled, "%s: %s %p is memory of device %d, which device %d has no access to: call "
-                         "cudaDeviceEnablePeerAccess or use cudaMemcpyPeerAsync", call, which, pointer, side->device->map.ordinal,
-                         stream_device->map.ordinal);
-    return softSuccess;
+    if (side->kind == SIDE_PAGEABLE)
+        soft_fail(softErrorInvalidValue, "%s: %s %p (%zu bytes) is neither device memory nor pinned host memory%s", call, which, pointer,
+                  bytes, on_device ? "" : ": allocate it with cudaMallocHost");
+    else if ((side->kind == SIDE_DEVICE) != on_device)
+        soft_fail(softErrorInvalidValue, "%s: %s %p is %s memory, %s memory was expected", call, which, pointer,
+                  on_device ? "host" : "device", on_device ? "device" : "host");
+    else if (on_device && !soft_device_find(side->device, pointer, bytes, &offset))
+        soft_fail(softErrorInvalidValue, "%s: %s %p: %zu bytes do not lie within one live allocation of device %d", call, which, pointer,
+                  bytes, side->device->map.ordinal);
+    else if (on_device && stream_device && !peer_enabled(stream_device, side->device))
+        soft_fail(softErrorPeerAccessNotEnabled, "%s: %s %p is memory of device %d, which device %d has no access to: call "
+                  "cudaDeviceEnablePeerAccess or use cudaMemcpyPeerAsync", call, which, pointer, side->device->map.ordinal,
+                  stream_device->map.ordinal);
+    else
+        return true;
+    return false;
 }
 
 /* For the tests of the ledger: true for the one copy between devices that shall be lost. */
@@ -116,8 +117,8 @@ softError_t softMemcpyAsync(void *to, const void *from, size_t bytes, softMemcpy
         kind = (softMemcpyKind)((source.kind == SIDE_DEVICE ? 2 : 0) + (target.kind == SIDE_DEVICE ? 1 : 0));
     if ((unsigned)kind > softMemcpyDeviceToDevice)
         return soft_fail(softErrorInvalidValue, "cudaMemcpyAsync: kind is %d", (int)kind);
-    if (check_side("cudaMemcpyAsync", "target", device, &target, to, bytes, kind & 1) ||
-        check_side("cudaMemcpyAsync", "source", device, &source, from, bytes, kind & 2))
+    if (!check_side("cudaMemcpyAsync", "target", device, &target, to, bytes, kind & 1) ||
+        !check_side("cudaMemcpyAsync", "source", device, &source, from, bytes, kind & 2))
         return softPeekAtLastError();
     return enqueue_copy(stream, names[kind], &target, &source, bytes);
 }
@@ -132,8 +133,8 @@ softError_t softMemcpyPeerAsync(void *to, int to_device, const void *from, int f
     if (bytes == 0)
         return softSuccess;
     struct side target = classify(to, bytes), source = classify(from, bytes);
-    if (check_side("cudaMemcpyPeerAsync", "target", NULL, &target, to, bytes, true) ||
-        check_side("cudaMemcpyPeerAsync", "source", NULL, &source, from, bytes, true))
+    if (!check_side("cudaMemcpyPeerAsync", "target", NULL, &target, to, bytes, true) ||
+        !check_side("cudaMemcpyPeerAsync", "source", NULL, &source, from, bytes, true))
         return softPeekAtLastError();
     if (target.device->map.ordinal != to_device || source.device->map.ordinal != from_device)
         return soft_fail(softErrorInvalidValue, "cudaMemcpyPeerAsync: from device %d to %d was said, the pointers are device %d's and %d's",
@@ -167,7 +168,7 @@ softError_t softMemsetAsync(void *to, int value, size_t bytes, softStream_t stre
     if (bytes == 0)
         return softSuccess;
     struct side target = classify(to, bytes);
-    if (check_side("cudaMemsetAsync", "target", device, &target, to, bytes, true))
+    if (!check_side("cudaMemsetAsync", "target", device, &target, to, bytes, true))
         return softPeekAtLastError();
     struct fill fill = {target.address, bytes, value};
     struct soft_what what = {.kind = SOFT_TASK_MEMSET, .name = "memset", .bytes = (double)bytes};

@@ -25,6 +25,11 @@ struct softEvent {
     struct soft_mark *latest;  /* NULL: never recorded */
 };
 
+/* Both tasks' arguments. */
+struct reach {
+    struct soft_mark *mark;
+};
+
 static uint32_t marks_made;
 
 static void drop(struct soft_mark *mark)
@@ -89,7 +94,7 @@ static void run_record(softStream_t stream, const struct soft_what *what, void *
 {
     (void)stream;
     (void)what;
-    struct soft_mark *mark = *(struct soft_mark **)arguments;
+    struct soft_mark *mark = ((struct reach *)arguments)->mark;
     mark->time_ns = clock_nanoseconds();
     soft_release(mark);
     soft_signal_set(&mark->done, 1);
@@ -100,7 +105,7 @@ static void run_wait(softStream_t stream, const struct soft_what *what, void *ar
 {
     (void)stream;
     (void)what;
-    struct soft_mark *mark = *(struct soft_mark **)arguments;
+    struct soft_mark *mark = ((struct reach *)arguments)->mark;
     while (soft_signal_read(&mark->done) == 0)
         soft_signal_wait(&mark->done, 0, soft_spin_ns(), SOFT_NO_DEADLINE);
     soft_acquire(mark);
@@ -123,7 +128,7 @@ softError_t softEventRecord(softEvent_t event, softStream_t stream)
     mark->references = 2;
     mark->number = __atomic_add_fetch(&marks_made, 1, __ATOMIC_RELAXED);
     struct soft_what what = {.kind = SOFT_TASK_EVENT_RECORD, .name = "event_record", .detail = mark->number};
-    error = soft_enqueue(stream, &what, run_record, &mark, sizeof(mark));
+    error = soft_enqueue(stream, &what, run_record, &(struct reach){mark}, sizeof(struct reach));
     soft_lock(&event->lock, "event");
     struct soft_mark *previous = event->latest;
     event->latest = mark;
@@ -143,7 +148,7 @@ softError_t softStreamWaitEvent(softStream_t stream, softEvent_t event, unsigned
     if (!mark)
         return softSuccess;
     struct soft_what what = {.kind = SOFT_TASK_EVENT_WAIT, .name = "event_wait", .detail = mark->number};
-    return soft_enqueue(stream, &what, run_wait, &mark, sizeof(mark));
+    return soft_enqueue(stream, &what, run_wait, &(struct reach){mark}, sizeof(struct reach));
 }
 
 #ifdef SOFTGPU_SKIP_WAITS
@@ -155,7 +160,7 @@ softError_t softStreamWaitEventAt(softStream_t stream, softEvent_t event, unsign
     const char *colon = skip ? strrchr(skip, ':') : NULL;
     const char *slash = strrchr(file, '/');
     const char *name = slash ? slash + 1 : file;
-    if (colon && strlen(name) == (size_t)(colon - skip) && !strncmp(name, skip, strlen(name)) && atoi(colon + 1) == line)
+    if (colon && strlen(name) == (size_t)(colon - skip) && !strncmp(name, skip, strlen(name)) && strtol(colon + 1, NULL, 10) == line)
         return softSuccess;
     return softStreamWaitEvent(stream, event, flags);
 }

@@ -19,8 +19,8 @@ struct name {
 
 static struct soft_lock names_lock;
 static struct name *by_hash[NAME_SLOTS];
-static const char *by_number[NAME_SLOTS];
-static uint32_t name_count = 1; /* number 0 is "" */
+static const char *by_number[NAME_SLOTS] = {""};
+static uint32_t name_count = 1;
 
 static bool same_text(const char *a, const char *b)
 {
@@ -76,7 +76,7 @@ uint32_t soft_intern_count(void)
 
 const char *soft_range_name(uint32_t range)
 {
-    return range > 0 && range < soft_intern_count() ? by_number[range] : "";
+    return range < soft_intern_count() ? by_number[range] : "";
 }
 
 /* ---- ranges of a thread ---------------------------------------------------------------------------------------------- */

@@ -65,33 +65,43 @@ static int go_up(struct place *place)
     return 1;
 }
 
-static double read_number(const struct place *place, const char *name, double missing)
+/* The numbers that stand first in a file, at most `most`; how many there are ("max" is none). */
+static int read_numbers(const struct place *place, const char *name, double *numbers, int most)
 {
+    char line[128] = "";
     FILE *file = open_limit(place, name);
     if (!file)
-        return missing;
-    double value;
-    if (fscanf(file, "%lf", &value) != 1) /* "max" */
-        value = missing;
+        return 0;
+    char *next = fgets(line, sizeof(line), file) ? line : NULL;
     fclose(file);
-    return value;
+    int count = 0;
+    while (next && count < most) {
+        char *end;
+        numbers[count] = strtod(next, &end);
+        if (end == next)
+            break;
+        next = end;
+        count++;
+    }
+    return count;
+}
+
+static double read_number(const struct place *place, const char *name, double missing)
+{
+    double value;
+    return read_numbers(place, name, &value, 1) == 1 ? value : missing;
 }
 
 static double quota_here(const struct place *place)
 {
-    double quota = -1, period = 100000;
+    double limit[2] = {-1, 100000}; /* microseconds of processor time, of each period */
     if (place->version == 1) {
-        quota = read_number(place, "cpu.cfs_quota_us", -1);
-        period = read_number(place, "cpu.cfs_period_us", period);
-    } else {
-        FILE *file = open_limit(place, "cpu.max");
-        if (!file)
-            return 0;
-        if (fscanf(file, "%lf %lf", &quota, &period) != 2)
-            quota = -1;
-        fclose(file);
+        limit[0] = read_number(place, "cpu.cfs_quota_us", -1);
+        limit[1] = read_number(place, "cpu.cfs_period_us", 0);
+    } else if (read_numbers(place, "cpu.max", limit, 2) != 2) {
+        return 0;
     }
-    return quota > 0 && period > 0 ? quota / period : 0;
+    return limit[0] > 0 && limit[1] > 0 ? limit[0] / limit[1] : 0;
 }
 
 double cgroup_cpu_quota(void)
@@ -121,11 +131,11 @@ static double used_here(const struct place *place)
     FILE *file = open_limit(place, "memory.stat");
     if (!file)
         return used;
-    char name[64];
-    double value;
-    while (fscanf(file, "%63s %lf", name, &value) == 2) {
-        if (!strcmp(name, place->version == 1 ? "total_inactive_file" : "inactive_file"))
-            used -= value;
+    char line[128]; /* "inactive_file 4096" */
+    const char *wanted = place->version == 1 ? "total_inactive_file " : "inactive_file ";
+    while (fgets(line, sizeof(line), file)) {
+        if (!strncmp(line, wanted, strlen(wanted)))
+            used -= strtod(line + strlen(wanted), NULL);
     }
     fclose(file);
     return used > 0 ? used : 0;

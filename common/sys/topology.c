@@ -154,10 +154,10 @@ size_t topology_memory_free(void)
     FILE *file = fopen("/proc/meminfo", "re");
     if (file) {
         char line[128];
-        size_t kib;
+        const char name[] = "MemAvailable:"; /* followed by KiB */
         while (fgets(line, sizeof(line), file)) {
-            if (sscanf(line, "MemAvailable: %zu kB", &kib) == 1)
-                available = kib * 1024;
+            if (!strncmp(line, name, strlen(name)))
+                available = (size_t)strtoull(line + strlen(name), NULL, 10) * 1024;
         }
         fclose(file);
     }

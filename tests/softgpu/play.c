@@ -122,7 +122,7 @@ void gate_open(struct gate *gate)
 
 softError_t launch_on(softStream_t stream, soft_body *body, void *pointer, size_t bytes, unsigned blocks)
 {
-    struct soft_cost cost = {"test_kernel", 2, 8};
+    struct soft_cost cost = {.name = "test_kernel", .flops = 2, .bytes = 8};
     struct soft_span span = {pointer, bytes, true};
     void *translated;
     softError_t error = softTranslate(stream, cost.name, &span, &translated);

@@ -45,7 +45,7 @@ static void add_own(const void *arguments, unsigned block, unsigned blocks)
 
 static void launch(softStream_t stream, soft_body *body, unsigned blocks)
 {
-    struct soft_cost cost = {"body", 1, 8};
+    struct soft_cost cost = {.name = "body", .flops = 1, .bytes = 8};
     struct soft_span span = {data, 64, true};
     void *pointer;
     NEED(!softTranslate(stream, "body", &span, &pointer));

@@ -112,7 +112,7 @@ static void launch_with_bad_pointers(void)
     EXPECT_FAILS(launch_on(stream, add_one, memory, 4, 1), softErrorInvalidResourceHandle, "while device 1 is current");
     EXPECT_OK(softSetDevice(0));
     char large[SOFT_LAUNCH_ARGUMENT_BYTES + 1] = {0};
-    struct soft_cost cost = {"large", 0, 0};
+    struct soft_cost cost = {.name = "large"};
     EXPECT_FAILS(softLaunch(stream, &cost, add_one, large, sizeof(large), 1), softErrorInvalidValue, "at most 192");
     EXPECT_OK(softFree(memory));
     EXPECT_FAILS(launch_on(stream, add_one, memory, 4, 1), softErrorIllegalAddress, "do not lie within");
