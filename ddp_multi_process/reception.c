@@ -228,7 +228,7 @@ static void attend(struct reception *reception, struct pollfd *polled, double de
         if (reception->visitors[i].deadline < deadline)
             deadline = reception->visitors[i].deadline;
     }
-    int ready = poll(polled, (nfds_t)(size + visitors), wire_milliseconds(deadline));
+    int ready = poll(polled, (nfds_t)size + (nfds_t)visitors, wire_milliseconds(deadline));
     double now = clock_seconds();
     /* From the last to the first: what moves up when a visitor goes has been seen already. */
     for (int i = visitors - 1; i >= 0; i--) {

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,12 +35,13 @@ static struct addrinfo *resolve(const char *host, int port)
 
 static int bound_port(int fd)
 {
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = {0};
     socklen_t length = sizeof(address);
-    if (getsockname(fd, (struct sockaddr *)&address, &length) != 0)
+    char service[16] = "";
+    if (getsockname(fd, (struct sockaddr *)&address, &length) != 0 ||
+        getnameinfo((struct sockaddr *)&address, length, NULL, 0, service, sizeof(service), NI_NUMERICSERV) != 0)
         return -1;
-    return ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
-                                               : ((struct sockaddr_in *)&address)->sin_port);
+    return (int)strtol(service, NULL, 10);
 }
 
 int rendezvous_listen(const char *host, int port, int *listen_fd, int *bound)

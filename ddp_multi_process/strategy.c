@@ -99,14 +99,13 @@ static int open_losses(struct ddp *ddp)
 static int tell_devices(struct ddp *ddp)
 {
     struct world *world = ddp->world;
-    char mine[192], name[96], cores[64], *all = NULL;
-    TRY(gpu_device_describe(ddp->device, name, sizeof(name), cores, sizeof(cores)));
+    char mine[192], name[96] = "", cores[64] = "", *all = calloc((size_t)world->size, sizeof(mine));
+    int status = gpu_device_describe(ddp->device, name, sizeof(name), cores, sizeof(cores));
     snprintf(mine, sizeof(mine), "device %d: %s%s%s", ddp->device, name, cores[0] ? ", cores " : "", cores);
-    if (world->rank == 0 && !(all = malloc(sizeof(mine) * (size_t)world->size)))
-        log_error("no memory for the descriptions of %d devices", world->size);
-    TRY(world_agree(world, world->rank > 0 || all ? EXIT_OK : EXIT_RESOURCE));
-    int status = world->gather(world, mine, sizeof(mine), all);
-    for (int rank = 0; all && !status && rank < world->size; rank++)
+    status = world_agree(world, all ? status : EXIT_RESOURCE);
+    if (!status)
+        status = world->gather(world, mine, sizeof(mine), all);
+    for (int rank = 0; world->rank == 0 && !status && rank < world->size; rank++)
         log_info("rank %d has %s", rank, all + sizeof(mine) * (size_t)rank);
     free(all);
     return status;

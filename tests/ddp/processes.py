@@ -87,14 +87,14 @@ class Run:
         word = struct.unpack("=Q", data)[0]
         return PHASES[word & 0xff], word >> 8
 
-    def wait_step(self, rank, step, limit=30.0):
+    def wait_step(self, rank, step, limit=120.0):
         """Until the rank has begun this step (from 1)."""
         def there():
             place = self.place(rank)
             return place is not None and place[1] >= step
         self.wait(there, f"rank {rank} at step {step}", limit)
 
-    def wait(self, condition, what, limit=30.0):
+    def wait(self, condition, what, limit=120.0):
         deadline = time.monotonic() + limit
         while not condition():
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -153,7 +153,7 @@ def by_hand(command, ranks, world, port, env=None, **each):
     return runs
 
 
-def wait_listening(port, limit=30.0):
+def wait_listening(port, limit=120.0):
     """Until somebody listens on the port (without connecting to it)."""
     deadline = time.monotonic() + limit
     while not listeners(port):

@@ -120,7 +120,7 @@ def test_rank_0_dies_during_the_rendezvous():
     expect_all(runs, 5, "rank 0 left", limit=1)
 
 
-def wait_established(pid, count, limit=10):
+def wait_established(pid, count, limit=120):
     """Until the process holds this many connections besides its listening socket."""
     deadline = time.monotonic() + limit
     while sum("socket:" in target for target in links(pid)) < count + 1:

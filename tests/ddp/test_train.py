@@ -195,7 +195,7 @@ def test_survivors_without_a_launcher():
         runs[2].finish()
 
 
-def wait_line(run, wanted, limit=30):
+def wait_line(run, wanted, limit=120):
     """Until the run has written this; what it writes is read and dropped from then on (by finish)."""
     seen = b""
     deadline = time.monotonic() + limit

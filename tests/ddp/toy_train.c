@@ -53,7 +53,7 @@ int main(int argc, char **argv)
     double timeout_s = strtod(argv[3], NULL);
     uint64_t steps = strtoull(argv[2], NULL, 10);
     if (!environment.source) {
-        struct launch launch = {.ranks = atoi(argv[1]), .timeout_s = timeout_s, .steps = steps, .argv = argv};
+        struct launch launch = {.ranks = (int)strtol(argv[1], NULL, 10), .timeout_s = timeout_s, .steps = steps, .argv = argv};
         return launcher_run(&launch);
     }
     struct world world = {0};
