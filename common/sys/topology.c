@@ -54,8 +54,7 @@ static void read_cores(const cpu_set_t *allowed)
             if (CPU_COUNT(&processors) > 0)
                 add_core(&processors);
         }
-        unsigned version = hwloc_get_api_version(); /* 0x00020800: 2.8.0 */
-        snprintf(source, sizeof(source), "hwloc %u.%u.%u", version >> 16, (version >> 8) & 0xff, version & 0xff);
+        snprintf(source, sizeof(source), "hwloc %s", HWLOC_VERSION);
     }
     hwloc_topology_destroy(topology);
 }
