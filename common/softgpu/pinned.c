@@ -54,19 +54,20 @@ softError_t softMallocHost(void **pointer, size_t bytes)
     return softSuccess;
 }
 
-static void drain(struct soft_device *device, void *context)
+static void drain_current(struct soft_device *device, void *context)
 {
     (void)context;
-    soft_device_drain(device);
+    if (device->map.ordinal == soft_current_ordinal())
+        soft_device_drain(device);
 }
 
-/* As CUDA does, waits for all work first: a copy may still use the memory. */
+/* As CUDA does, waits for the current device's work first: a copy may still use the memory. */
 softError_t softFreeHost(void *pointer)
 {
     SOFT_HOST_CALL("cudaFreeHost");
     if (!pointer)
         return softSuccess;
-    soft_devices_visit(drain, NULL);
+    soft_devices_visit(drain_current, NULL);
     soft_lock(&lock, "pinned memory");
     struct pinned **link = &ranges;
     while (*link && (*link)->memory != pointer)

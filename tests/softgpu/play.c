@@ -94,7 +94,7 @@ void read_back(void *host, const void *device_memory, size_t bytes)
     EXPECT_OK(softStreamSynchronize(stream));
     memcpy(host, pinned, bytes);
     EXPECT_OK(softStreamDestroy(stream));
-    EXPECT_OK(softSetDevice(kept)); /* pinned memory stays: to free it would wait for all streams, also for held ones */
+    EXPECT_OK(softSetDevice(kept)); /* pinned memory stays: to free it would wait for held streams too */
 }
 
 static void wait_at_gate(softStream_t stream, const struct soft_what *what, void *arguments)

@@ -58,6 +58,33 @@ static void copies_of_other_memory_are_refused(void **state)
     play(refuse_copies, &(struct scene){0});
 }
 
+/* Freeing pinned memory waits for the copies of the current device, not for those of another, whose work may wait for ours. */
+static void free_behind_a_copy(void)
+{
+    enum { BYTES = 4 << 20 };
+    struct gate gate;
+    softStream_t stream = new_stream(0), other = new_stream(1);
+    char *device = new_memory(0, BYTES), *pinned = new_pinned(BYTES), last;
+    memset(pinned, 3, BYTES);
+    gate_close(&gate, other);
+    EXPECT_OK(softSetDevice(0));
+    for (int i = 0; i < 20; i++)
+        EXPECT_OK(softMemcpyAsync(device, pinned, BYTES, softMemcpyHostToDevice, stream));
+    EXPECT_OK(softFreeHost(pinned));
+    EXPECT_OK(softStreamQuery(stream));
+    read_back(&last, device + BYTES - 1, 1);
+    EXPECT(last == 3);
+    EXPECT_FAILS(softStreamQuery(other), softErrorNotReady, "work to do");
+    gate_open(&gate);
+    EXPECT_OK(softStreamSynchronize(other));
+}
+
+static void freeing_pinned_memory_waits_for_its_device(void **state)
+{
+    (void)state;
+    play(free_behind_a_copy, &(struct scene){0});
+}
+
 /* ---- peers ----------------------------------------------------------------------------------------------------------- */
 
 static void reach_a_peer(void)
@@ -211,6 +238,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_carry_bytes),
         cmocka_unit_test(copies_of_other_memory_are_refused),
+        cmocka_unit_test(freeing_pinned_memory_waits_for_its_device),
         cmocka_unit_test(peers_need_access),
         cmocka_unit_test(kernels_get_checked_pointers),
         cmocka_unit_test(bytes_are_counted_by_range_and_pair),
