@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * gather: the outputs of all replicas are put together on the output device, piece by piece, and the loss of the whole batch
- * is taken there while the others wait. Backward through the gather is a scatter of the output gradient, same pieces. Both
- * directions count as `gather`: to the output device the outputs, from it their gradients.
+ * gather: the outputs of all replicas are put together on the output device, piece by piece, and the loss of the whole
+ * batch is taken there while the others wait. Backward through the gather is a scatter of the output gradient, same
+ * pieces. Both directions count as `gather`: to the output device the outputs, from it their gradients.
  *
- * Bytes: O (n-1)/n each way. With many classes this is DataParallel's famous memory imbalance: O and its gradient on one
- * device. --dp-loss replica avoids it: each replica takes its own loss, and n numbers are gathered (4 (n-1) bytes; their
- * gradients are a constant that every replica knows, so nothing comes back).
+ * Bytes: O (n-1)/n each way. With many classes this is DataParallel's famous memory imbalance: O and its gradient on
+ * one device. --dp-loss replica avoids it: each replica takes its own loss, and n numbers are gathered (4 (n-1) bytes;
+ * their gradients are a constant that every replica knows, so nothing comes back).
  */
 #include <stdlib.h>
 
@@ -63,7 +63,7 @@ int dp_gather_open(struct dp *dp)
     }
     TRY(gpu_malloc((void **)&dp->gathered, dp->gathered_max * row_bytes(dp), MEMORY_OUTPUTS));
     TRY(gpu_malloc((void **)&dp->d_gathered, dp->gathered_max * row_bytes(dp), MEMORY_OUTPUTS));
-    gpu_free(output->d_logits);   /* its piece is a view of d_gathered, as PyTorch's is */
+    gpu_free(output->d_logits); /* its piece is a view of d_gathered, as PyTorch's is */
     output->d_logits = NULL;
     return EXIT_OK;
 }
@@ -121,8 +121,8 @@ static int read_losses(struct dp *dp, const struct dp_pass *pass)
 {
     int at = pass->number * dp->devices_asked;
 
-    GPU_TRY(cudaMemcpyAsync(dp->host_scalars + at, dp->scalars + at, (size_t)pass->n * sizeof(float), cudaMemcpyDeviceToHost,
-                            dp_compute(dp, dp->output)));
+    GPU_TRY(cudaMemcpyAsync(dp->host_scalars + at, dp->scalars + at, (size_t)pass->n * sizeof(float),
+                            cudaMemcpyDeviceToHost, dp_compute(dp, dp->output)));
     return EXIT_OK;
 }
 
@@ -157,8 +157,8 @@ static int return_piece(struct dp *dp, const struct dp_pass *pass, int r)
     cudaStream_t stream = dp_compute(dp, dp->output);
 
     GPU_TRY(cudaSetDevice(dp->output));
-    GPU_TRY(cudaMemcpyPeerAsync(device->replica.d_logits, r, dp->d_gathered + piece->first * dp->model->output_count, dp->output,
-                                piece->count * row_bytes(dp), stream));
+    GPU_TRY(cudaMemcpyPeerAsync(device->replica.d_logits, r, dp->d_gathered + piece->first * dp->model->output_count,
+                                dp->output, piece->count * row_bytes(dp), stream));
     GPU_TRY(cudaEventRecord(device->returned, stream));
     GPU_TRY(cudaSetDevice(r));
     GPU_TRY(cudaStreamWaitEvent(device->replica.compute, device->returned, 0));

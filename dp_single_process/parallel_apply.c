@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * parallel_apply: one thread per replica launches its forward and, later, its backward pass. The threads live as long as the
- * strategy; between jobs they sleep. One replica needs no thread: the caller does it, as PyTorch does.
+ * parallel_apply: one thread per replica launches its forward and, later, its backward pass. The threads live as long
+ * as the strategy; between jobs they sleep. One replica needs no thread: the caller does it, as PyTorch does.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -16,7 +16,7 @@ struct worker {
     struct dp_workers *workers;
     int device;
     pthread_t thread;
-    int status;                 /* of the last job */
+    int status; /* of the last job */
 };
 
 struct dp_workers {
@@ -24,12 +24,12 @@ struct dp_workers {
     pthread_mutex_t mutex;
     pthread_cond_t given, ended;
     /* under the mutex: */
-    uint64_t jobs;              /* given so far: a worker runs each number once */
-    dp_job *job;                /* NULL: go home */
+    uint64_t jobs; /* given so far: a worker runs each number once */
+    dp_job *job;   /* NULL: go home */
     const struct dp_pass *pass;
     int n, running;
     /* */
-    int count;                  /* threads that were started */
+    int count; /* threads that were started */
     struct worker worker[DP_MAX_DEVICES];
 };
 
@@ -143,8 +143,8 @@ int dp_parallel_apply(struct dp *dp, const struct dp_pass *pass, dp_job *job)
     return status;
 }
 
-/* With --dp-loss replica the loss belongs to the replica's module, and what is gathered is one number: the replica sends it
- * itself, behind its loss. */
+/* With --dp-loss replica the loss belongs to the replica's module, and what is gathered is one number: the replica
+ * sends it itself, behind its loss. */
 static int enqueue_replica_loss(struct dp *dp, const struct dp_pass *pass, int r)
 {
     struct dp_device *device = &dp->device[r];

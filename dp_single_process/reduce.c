@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * reduce: the replicas' gradients are SUMMED onto device 0 (each already carries the scale of the whole batch), group by
- * group as they were sent, in the order of the devices from device 0's own value: bit-equal from run to run. It starts when
- * every replica's backward pass has ended, because all parameters went through one replicate: nothing overlaps.
+ * reduce: the replicas' gradients are SUMMED onto device 0 (each already carries the scale of the whole batch), group
+ * by group as they were sent, in the order of the devices from device 0's own value: bit-equal from run to run. It
+ * starts when every replica's backward pass has ended, because all parameters went through one replicate: nothing
+ * overlaps.
  *
  * Bytes: P (n-1), all into device 0.
  */
@@ -45,8 +46,8 @@ static int reduce_by_nccl(struct dp *dp, const struct dp_communicators *set)
         for (int r = 0; r < set->n; r++) {
             float *gradients = at(dp->device[r].replica.gradients, group);
             GPU_TRY(cudaSetDevice(r));
-            GPU_TRY(ncclReduce(gradients, gradients, group->bytes / sizeof(float), ncclFloat32, ncclSum, 0, set->comm[r],
-                               dp_compute(dp, r)));
+            GPU_TRY(ncclReduce(gradients, gradients, group->bytes / sizeof(float), ncclFloat32, ncclSum, 0,
+                               set->comm[r], dp_compute(dp, r)));
         }
         GPU_TRY(ncclGroupEnd());
     }
@@ -61,8 +62,10 @@ static int reduce_by_copies(struct dp *dp, int n)
     for (int g = 0; g < dp->group_count; g++) {
         const struct dp_group *group = &dp->groups[g];
         for (int r = 1; r < n; r++) {
-            GPU_TRY(cudaMemcpyPeerAsync(dp->staging, 0, at(dp->device[r].replica.gradients, group), r, group->bytes, stream));
-            GPU_TRY(kernel_add(at(dp->device[0].replica.gradients, group), dp->staging, group->bytes / sizeof(float), stream));
+            GPU_TRY(cudaMemcpyPeerAsync(dp->staging, 0, at(dp->device[r].replica.gradients, group), r, group->bytes,
+                                        stream));
+            GPU_TRY(kernel_add(at(dp->device[0].replica.gradients, group), dp->staging, group->bytes / sizeof(float),
+                               stream));
         }
     }
     return EXIT_OK;
@@ -78,8 +81,8 @@ static int wait_for_backward(struct dp *dp, int n)
     return timeline_mark(&first->timeline, first->replica.compute, PHASE_WAIT);
 }
 
-/* PyTorch adds each reduced micro-batch to .grad. Addition commutes bit for bit, so the last one adds the sum before it and
- * the result lies where the optimizer reads it. */
+/* PyTorch adds each reduced micro-batch to .grad. Addition commutes bit for bit, so the last one adds the sum before it
+ * and the result lies where the optimizer reads it. */
 static int accumulate(struct dp *dp, const struct dp_pass *pass)
 {
     float *gradients = dp->device[0].replica.gradients;

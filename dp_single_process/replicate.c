@@ -112,7 +112,8 @@ static float *at(float *flat, const struct dp_group *group)
     return flat + group->offset / sizeof(float);
 }
 
-/* Every rank's broadcast is on its own compute stream: after its last use of the parameters, before its forward pass. */
+/* Every rank's broadcast is on its own compute stream: after its last use of the parameters, before its forward pass.
+ */
 static int broadcast(struct dp *dp, const struct dp_communicators *set)
 {
     for (int g = 0; g < dp->group_count; g++) {
@@ -129,8 +130,8 @@ static int broadcast(struct dp *dp, const struct dp_communicators *set)
     return EXIT_OK;
 }
 
-/* Copies on device 0's compute stream, group by group and device by device; a device waits for its last one. The replicas'
- * own work on the parameters is over: the reduction before waited for it, or the host did. */
+/* Copies on device 0's compute stream, group by group and device by device; a device waits for its last one. The
+ * replicas' own work on the parameters is over: the reduction before waited for it, or the host did. */
 static int copy_to_all(struct dp *dp, int n)
 {
     const float *source = dp->device[0].replica.parameters;
@@ -139,8 +140,8 @@ static int copy_to_all(struct dp *dp, int n)
     for (int g = 0; g < dp->group_count; g++) {
         const struct dp_group *group = &dp->groups[g];
         for (int r = 1; r < n; r++) {
-            GPU_TRY(cudaMemcpyPeerAsync(at(dp->device[r].replica.parameters, group), r, source + group->offset / sizeof(float), 0,
-                                        group->bytes, dp_compute(dp, 0)));
+            GPU_TRY(cudaMemcpyPeerAsync(at(dp->device[r].replica.parameters, group), r,
+                                        source + group->offset / sizeof(float), 0, group->bytes, dp_compute(dp, 0)));
             if (g == dp->group_count - 1)
                 GPU_TRY(cudaEventRecord(dp->device[r].replicated, dp_compute(dp, 0)));
         }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * scatter: the batch is cut along its rows by the chunk rule, piece r for device r. From the host: one copy per device on
- * its copy stream, out of pinned memory that holds a whole update. Resident (synthetic) data lies on device 0, which
- * sends the pieces on its compute stream and keeps piece 0 where it is; the replicas wait for their piece together with the
- * parameters, which follow on the same stream.
+ * scatter: the batch is cut along its rows by the chunk rule, piece r for device r. From the host: one copy per device
+ * on its copy stream, out of pinned memory that holds a whole update. Resident (synthetic) data lies on device 0, which
+ * sends the pieces on its compute stream and keeps piece 0 where it is; the replicas wait for their piece together with
+ * the parameters, which follow on the same stream.
  *
- * Bytes between devices: X (n-1)/n if resident, else 0 (X comes from the host). Labels stay with the loss: on the output
- * device, or with --dp-loss replica they are scattered too.
+ * Bytes between devices: X (n-1)/n if resident, else 0 (X comes from the host). Labels stay with the loss: on the
+ * output device, or with --dp-loss replica they are scattered too.
  */
 #include <stdlib.h>
 
@@ -47,7 +47,7 @@ static int open_resident(struct dp *dp)
     }
     for (size_t i = 0; i < dp->rows_max; i++)
         indices[i] = (uint32_t)i;
-    gpu_free(first->input);   /* piece 0 is read where the whole batch lies */
+    gpu_free(first->input); /* piece 0 is read where the whole batch lies */
     gpu_free(first->labels);
     first->input = NULL;
     first->labels = NULL;
@@ -81,7 +81,7 @@ void dp_scatter_close(struct dp *dp)
     gpu_free(dp->resident_labels);
 }
 
-/* ---- from the host ---------------------------------------------------------------------------------------------------- */
+/* ---- from the host ----------------------------------------------------------------------------------------------- */
 
 static int copy_piece(struct dp *dp, const struct dp_pass *pass, int r)
 {
@@ -89,11 +89,11 @@ static int copy_piece(struct dp *dp, const struct dp_pass *pass, int r)
     struct replica *replica = &dp->device[r].replica;
     size_t at = pass->offset + piece->first;
 
-    GPU_TRY(cudaMemcpyAsync(replica->input, dp->host_values + at * dp->dataset->inputs, piece->count * dp->model->input_bytes,
-                            cudaMemcpyHostToDevice, replica->copy));
+    GPU_TRY(cudaMemcpyAsync(replica->input, dp->host_values + at * dp->dataset->inputs,
+                            piece->count * dp->model->input_bytes, cudaMemcpyHostToDevice, replica->copy));
     if (dp->per_replica_loss)
-        GPU_TRY(cudaMemcpyAsync(replica->labels, dp->host_labels + at, piece->count * sizeof(int32_t), cudaMemcpyHostToDevice,
-                                replica->copy));
+        GPU_TRY(cudaMemcpyAsync(replica->labels, dp->host_labels + at, piece->count * sizeof(int32_t),
+                                cudaMemcpyHostToDevice, replica->copy));
     return EXIT_OK;
 }
 
@@ -104,8 +104,8 @@ static int copy_labels(struct dp *dp, const struct dp_pass *pass)
     return EXIT_OK;
 }
 
-/* What device r gets: its piece, and the labels if the loss is there. The first micro-batch finds the device idle; a later
- * one waits until the one before it has been used. */
+/* What device r gets: its piece, and the labels if the loss is there. The first micro-batch finds the device idle; a
+ * later one waits until the one before it has been used. */
 static int copy_to_device(struct dp *dp, const struct dp_pass *pass, int r)
 {
     struct dp_device *device = &dp->device[r];
@@ -131,7 +131,7 @@ static int scatter_from_host(struct dp *dp, const struct dp_pass *pass)
     return dp->output >= pass->n && !dp->per_replica_loss ? copy_to_device(dp, pass, dp->output) : EXIT_OK;
 }
 
-/* ---- from device 0 ---------------------------------------------------------------------------------------------------- */
+/* ---- from device 0 ----------------------------------------------------------------------------------------------- */
 
 static int send_piece(struct dp *dp, const struct dp_pass *pass, int r)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The life of a run, the same for single, dp and ddp: open, verify, resume, warm up, time, evaluate, save, report, close.
- * Where one rank alone could fail (a file, memory), all ranks agree before the next collective: no rank is left waiting.
+ * The life of a run, the same for single, dp and ddp: open, verify, resume, warm up, time, evaluate, save, report,
+ * close. Where one rank alone could fail (a file, memory), all ranks agree before the next collective: no rank is left
+ * waiting.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -17,15 +18,15 @@
 #include "sys/file.h"
 #include "sys/log.h"
 
-/* ---- open ------------------------------------------------------------------------------------------------------------- */
+/* ---- open -------------------------------------------------------------------------------------------------------- */
 
 static bool is_synthetic(const struct options *options)
 {
     return !strcmp(options->data, "synthetic");
 }
 
-/* Real data says how many inputs a sample has and how many classes there are, at least; synthetic data is made to fit the
- * model. */
+/* Real data says how many inputs a sample has and how many classes there are, at least; synthetic data is made to fit
+ * the model. */
 static int open_data_and_model(struct engine *engine)
 {
     const struct options *options = engine->options;
@@ -44,7 +45,8 @@ static int open_data_and_model(struct engine *engine)
     }
     TRY(model_open(&engine->model, options->model, &settings));
     if (is_synthetic(options))
-        TRY(dataset_open(dataset, options->data, engine->model.settings.inputs, engine->model.settings.classes, options->seed));
+        TRY(dataset_open(dataset, options->data, engine->model.settings.inputs, engine->model.settings.classes,
+                         options->seed));
     return EXIT_OK;
 }
 
@@ -59,8 +61,8 @@ static int count_steps(struct engine *engine)
     if (options->epochs == 0 || options->global_batch == 0)
         return EXIT_OK;
     if (whole <= engine->step || whole - engine->step > INT32_MAX) {
-        log_error("--epochs %d: the epochs end at step %" PRIu64 ", and the training stands at step %" PRIu64, options->epochs,
-                  whole, engine->step);
+        log_error("--epochs %d: the epochs end at step %" PRIu64 ", and the training stands at step %" PRIu64,
+                  options->epochs, whole, engine->step);
         return EXIT_USAGE;
     }
     int left = (int)(whole - engine->step);
@@ -126,7 +128,8 @@ static int resume(struct engine *engine)
                         engine->strategy->optimizer(engine->state), &found));
     if (found.seed != options->seed || found.global_batch != options->global_batch) {
         log_error("%s: was trained with --seed %" PRIu64 " --global-batch %" PRIu64 ", found --seed %" PRIu64
-                  " --global-batch %zu", options->resume, found.seed, found.global_batch, options->seed, options->global_batch);
+                  " --global-batch %zu",
+                  options->resume, found.seed, found.global_batch, options->seed, options->global_batch);
         return EXIT_USAGE;
     }
     engine->step = found.step;
@@ -148,7 +151,7 @@ static int prepare(struct engine *engine)
     return world_agree(world, engine->rows ? EXIT_OK : EXIT_RESOURCE);
 }
 
-/* ---- the end ---------------------------------------------------------------------------------------------------------- */
+/* ---- the end ----------------------------------------------------------------------------------------------------- */
 
 static int save(struct engine *engine)
 {
@@ -224,7 +227,7 @@ int engine_run(const struct strategy *strategy, const struct options *options, s
     return status ? status : finished;
 }
 
-/* ---- the backend ------------------------------------------------------------------------------------------------------ */
+/* ---- the backend ------------------------------------------------------------------------------------------------- */
 
 int engine_configure(const struct options *options, int devices)
 {

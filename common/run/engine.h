@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The engine's own rooms (strategy.h has its door). engine.c: the life of a run; engine_train.c: updates, verification,
- * warm-up, timed steps; engine_results.c: what was measured, from all ranks to rank 0; report_json.c and report_screen.c:
- * what is told of it.
+ * warm-up, timed steps; engine_results.c: what was measured, from all ranks to rank 0; report_json.c and
+ * report_screen.c: what is told of it.
  */
 #ifndef RUN_ENGINE_H
 #define RUN_ENGINE_H
@@ -14,13 +14,13 @@
 #include "run/trace.h"
 
 #define VERIFICATION_STEPS 3
-#define RUN_MAX_DEVICES 64   /* the most --gpus allows */
+#define RUN_MAX_DEVICES 64 /* the most --gpus allows */
 #define DEVICE_TEXT 128
 
 /* One timed step as one rank saw it. Its phases are those of its slowest device: the one whose last mark came last. */
 struct step_row {
-    double ms;                   /* host clock around step and finish */
-    double phase_ms[PHASES];     /* exclusive; host is what lies before the first mark and after the last one */
+    double ms;               /* host clock around step and finish */
+    double phase_ms[PHASES]; /* exclusive; host is what lies before the first mark and after the last one */
     double communication_hidden_ms;
     double loss_sum;
     uint64_t samples;
@@ -28,20 +28,20 @@ struct step_row {
 
 /* One device after the timed steps. */
 struct device_row {
-    int32_t position;            /* DP: the device's number; DDP: the rank */
+    int32_t position; /* DP: the device's number; DDP: the rank */
     int32_t rank;
-    uint64_t peak_total, peak[MEMORY_CATEGORIES];   /* bytes */
-    double busy_s;               /* in the timed steps; NAN: the backend can't tell */
-    double step_s;               /* the timed steps of its rank in all */
-    int32_t cores;               /* 0: not a matter of cores (CUDA) */
+    uint64_t peak_total, peak[MEMORY_CATEGORIES]; /* bytes */
+    double busy_s;                                /* in the timed steps; NAN: the backend can't tell */
+    double step_s;                                /* the timed steps of its rank in all */
+    int32_t cores;                                /* 0: not a matter of cores (CUDA) */
     char name[DEVICE_TEXT], cpuset[DEVICE_TEXT];
 };
 
 /* What is known at the end, on rank 0. */
 struct results {
-    struct step_row *rows;       /* [ranks][steps] */
+    struct step_row *rows; /* [ranks][steps] */
     size_t row_count;
-    struct device_row *devices;  /* by position */
+    struct device_row *devices; /* by position */
     size_t device_count;
     struct ledger ledger;
     struct evaluation evaluation;
@@ -55,19 +55,19 @@ struct engine {
     struct dataset dataset;
     struct model model;
     struct sampler sampler;
-    void *state;                 /* the strategy's */
-    uint32_t *indices;           /* [global_batch] */
-    uint64_t step;               /* updates since the initial weights: the number of the next one */
-    int warmup, steps;           /* to be done in this run */
-    int skipped;                 /* timed steps without a sample: no update */
-    struct step_row *rows;       /* [steps] of this rank */
+    void *state;           /* the strategy's */
+    uint32_t *indices;     /* [global_batch] */
+    uint64_t step;         /* updates since the initial weights: the number of the next one */
+    int warmup, steps;     /* to be done in this run */
+    int skipped;           /* timed steps without a sample: no update */
+    struct step_row *rows; /* [steps] of this rank */
     int row_count;
     struct trace trace;
     bool verified;
-    uint64_t checksum;           /* after the verification */
-    double busy_before[RUN_MAX_DEVICES];   /* seconds, by device of this rank, when the timed steps began */
-    bool opening_strategy;       /* a lack of resources now is a lack of device memory */
-    int cores_per_device;        /* 0: CUDA */
+    uint64_t checksum;                   /* after the verification */
+    double busy_before[RUN_MAX_DEVICES]; /* seconds, by device of this rank, when the timed steps began */
+    bool opening_strategy;               /* a lack of resources now is a lack of device memory */
+    int cores_per_device;                /* 0: CUDA */
     char device_name[DEVICE_TEXT];
 };
 
@@ -76,8 +76,8 @@ struct engine {
 /* One update, from the batch's indices to idle devices; *result is this rank's. A global batch of 0 is skipped. */
 int engine_update(struct engine *engine, struct step_result *result);
 
-/* VERIFICATION_STEPS updates from the initial weights, gradients of the first one saved, checksum compared over the ranks,
- * then everything as before. */
+/* VERIFICATION_STEPS updates from the initial weights, gradients of the first one saved, checksum compared over the
+ * ranks, then everything as before. */
 int engine_verify(struct engine *engine);
 int engine_warm_up(struct engine *engine);
 int engine_run_timed(struct engine *engine);
@@ -97,7 +97,7 @@ void results_close(struct results *results);
 /* Numbers of results.csv, from the rows; NAN where nothing was measured. */
 struct summary {
     double step_ms, step_ms_mad, step_ms_p95, samples_per_s;
-    double phase_ms[PHASES], communication_hidden_ms;   /* of the median step: they add up to step_ms */
+    double phase_ms[PHASES], communication_hidden_ms; /* of the median step: they add up to step_ms */
     double peak_mib, device0_mib, median_others_mib, imbalance;
     double util_mean, util_device0;
     double loss_first, loss_last;

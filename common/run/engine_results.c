@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What was measured: each rank fills rows, rank 0 gathers and sums them up. A step's time is the maximum over the ranks.
- * The breakdown is that of the median step (of the two middle ones, if their number is even) on the rank that was slowest
- * in it: so the phases add up to step_ms, which no average of phases does.
+ * What was measured: each rank fills rows, rank 0 gathers and sums them up. A step's time is the maximum over the
+ * ranks. The breakdown is that of the median step (of the two middle ones, if their number is even) on the rank that
+ * was slowest in it: so the phases add up to step_ms, which no average of phases does.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 
 #define MIB 1048576.0
 
-/* ---- gathering -------------------------------------------------------------------------------------------------------- */
+/* ---- gathering --------------------------------------------------------------------------------------------------- */
 
 void engine_read_busy(const struct engine *engine, double busy[RUN_MAX_DEVICES])
 {
@@ -69,7 +69,8 @@ int results_collect(struct results *results, struct engine *engine)
 
     *results = (struct results){0};
     TRY(gather_devices(results, engine));
-    TRY(world_gather_items(world, engine->rows, (size_t)engine->row_count, sizeof *engine->rows, &rows, &results->row_count));
+    TRY(world_gather_items(world, engine->rows, (size_t)engine->row_count, sizeof *engine->rows, &rows,
+                           &results->row_count));
     results->rows = rows;
     engine->strategy->traffic_formula(engine->state, formula);
     TRY(ledger_collect(&results->ledger, world, (uint64_t)engine->row_count, formula));
@@ -84,7 +85,7 @@ void results_close(struct results *results)
     *results = (struct results){0};
 }
 
-/* ---- steps ------------------------------------------------------------------------------------------------------------ */
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
 
 static const struct step_row *row_of(const struct results *results, const struct engine *engine, int rank, int step)
 {
@@ -163,7 +164,7 @@ static void break_down_median_step(struct summary *summary, const struct results
     qsort(ranked, (size_t)steps, sizeof *ranked, compare_ranked);
     add_breakdown(summary, slowest_row(results, engine, ranked[(steps - 1) / 2].step), 0.5);
     add_breakdown(summary, slowest_row(results, engine, ranked[steps / 2].step), 0.5);
-    for (int phase = 0; phase < PHASES; phase++)   /* a phase that this strategy does not have is not a phase of 0 ms */
+    for (int phase = 0; phase < PHASES; phase++) /* a phase that this strategy does not have is not a phase of 0 ms */
         summary->phase_ms[phase] = summary->phase_ms[phase] > 0 ? summary->phase_ms[phase] : NAN;
     free(ranked);
 }
@@ -196,7 +197,7 @@ static void summarize_steps(struct summary *summary, const struct results *resul
     summary->loss_last = results_step_loss(results, engine, (int)steps - 1);
 }
 
-/* ---- devices ---------------------------------------------------------------------------------------------------------- */
+/* ---- devices ----------------------------------------------------------------------------------------------------- */
 
 double device_utilization(const struct device_row *device)
 {

@@ -74,7 +74,8 @@ static int compare_checksums(struct engine *engine)
     status = world->gather(world, &engine->checksum, sizeof engine->checksum, world->rank == 0 ? all : NULL);
     for (int rank = 1; rank < world->size && world->rank == 0 && !status; rank++) {
         if (all[rank] != all[0]) {
-            log_error("verification: after %d steps rank %d has weights with checksum %016" PRIx64 ", rank 0 %016" PRIx64,
+            log_error("verification: after %d steps rank %d has weights with checksum %016" PRIx64
+                      ", rank 0 %016" PRIx64,
                       VERIFICATION_STEPS, rank, all[rank], all[0]);
             status = EXIT_CHECK_FAILED;
         }
@@ -123,7 +124,8 @@ int engine_warm_up(struct engine *engine)
     return EXIT_OK;
 }
 
-/* Fills the row's phases from the device of this rank whose last mark came last. start and end: the step's on the host. */
+/* Fills the row's phases from the device of this rank whose last mark came last. start and end: the step's on the host.
+ */
 static int read_timelines(struct engine *engine, struct step_row *row, int step, double start, double end)
 {
     struct step_times slowest = {0};

@@ -11,8 +11,8 @@
 #include "sys/exit_codes.h"
 #include "sys/log.h"
 
-static int fill_resident(const struct dataset *dataset, const uint32_t *indices, size_t rows, const struct replica *replica,
-                         float *values, int32_t *labels)
+static int fill_resident(const struct dataset *dataset, const uint32_t *indices, size_t rows,
+                         const struct replica *replica, float *values, int32_t *labels)
 {
     size_t bytes = rows * dataset->inputs * sizeof(float);
     float *host_values = NULL;
@@ -23,8 +23,8 @@ static int fill_resident(const struct dataset *dataset, const uint32_t *indices,
     GPU_GOTO(cudaMallocHost((void **)&host_labels, rows * sizeof(int32_t)), status, done);
     dataset_gather(dataset, indices, rows, host_values, host_labels);
     GPU_GOTO(cudaMemcpyAsync(values, host_values, bytes, cudaMemcpyHostToDevice, replica->compute), status, done);
-    GPU_GOTO(cudaMemcpyAsync(labels, host_labels, rows * sizeof(int32_t), cudaMemcpyHostToDevice, replica->compute), status,
-             done);
+    GPU_GOTO(cudaMemcpyAsync(labels, host_labels, rows * sizeof(int32_t), cudaMemcpyHostToDevice, replica->compute),
+             status, done);
     GPU_GOTO(cudaStreamSynchronize(replica->compute), status, done);
 done:
     if (host_labels)
@@ -34,8 +34,8 @@ done:
     return status;
 }
 
-int feed_make_resident(const struct dataset *dataset, const uint32_t *indices, size_t rows, const struct replica *replica,
-                       float **values, int32_t **labels)
+int feed_make_resident(const struct dataset *dataset, const uint32_t *indices, size_t rows,
+                       const struct replica *replica, float **values, int32_t **labels)
 {
     GPU_TRY(cudaSetDevice(replica->device));
     TRY(gpu_malloc((void **)values, rows * dataset->inputs * sizeof(float), MEMORY_DATA));
@@ -73,7 +73,7 @@ int feed_open(struct feed *feed, const struct run *run, struct replica *replica,
     size_t rows = schedule_rows(run->options, devices, device);
 
     *feed = (struct feed){.dataset = run->dataset, .replica = replica, .inputs = run->dataset->inputs};
-    feed->rows_max = rows > replica->batch_max ? rows : replica->batch_max;   /* evaluation brings batch_max at once */
+    feed->rows_max = rows > replica->batch_max ? rows : replica->batch_max; /* evaluation brings batch_max at once */
     int status = EXIT_OK;
     if (run->dataset->resident) {
         feed->rows_max = rows;
@@ -94,7 +94,7 @@ void feed_close(struct feed *feed)
         (void)cudaFreeHost(feed->values);
     if (feed->labels)
         (void)cudaFreeHost(feed->labels);
-    if (feed->resident) {   /* the replica only points into it */
+    if (feed->resident) { /* the replica only points into it */
         feed->replica->input = NULL;
         feed->replica->labels = NULL;
     }
@@ -112,7 +112,8 @@ int feed_enqueue(struct feed *feed, const uint32_t *indices, size_t count, bool 
     if (count == 0)
         return EXIT_OK;
     if (feed->rows > feed->rows_max) {
-        log_error("feed of device %d: %zu rows found, expected at most %zu", replica->device, feed->rows, feed->rows_max);
+        log_error("feed of device %d: %zu rows found, expected at most %zu", replica->device, feed->rows,
+                  feed->rows_max);
         return EXIT_CHECK_FAILED;
     }
     if (feed->resident) {

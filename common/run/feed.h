@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Brings one device the rows of its batches: from the host through pinned memory, on the replica's compute stream. The host
- * memory holds all micro-batches of an update, so that nothing is overwritten that is still being copied. Resident data
- * (synthetic) is on the device since open, and a step copies nothing: the replica reads it where it lies.
+ * Brings one device the rows of its batches: from the host through pinned memory, on the replica's compute stream. The
+ * host memory holds all micro-batches of an update, so that nothing is overwritten that is still being copied. Resident
+ * data (synthetic) is on the device since open, and a step copies nothing: the replica reads it where it lies.
  */
 #ifndef RUN_FEED_H
 #define RUN_FEED_H
@@ -15,13 +15,13 @@
 
 struct feed {
     const struct dataset *dataset;
-    struct replica *replica;    /* borrowed */
-    size_t inputs;              /* floats of a row */
-    size_t rows_max, rows;      /* of an update: room, and used so far */
-    float *values;              /* pinned [rows_max][inputs]; NULL: resident */
-    int32_t *labels;            /* pinned [rows_max] */
-    float *resident;            /* device [rows_max][inputs], in place of the replica's own; NULL: not resident */
-    int32_t *resident_labels;   /* device [rows_max] */
+    struct replica *replica;  /* borrowed */
+    size_t inputs;            /* floats of a row */
+    size_t rows_max, rows;    /* of an update: room, and used so far */
+    float *values;            /* pinned [rows_max][inputs]; NULL: resident */
+    int32_t *labels;          /* pinned [rows_max] */
+    float *resident;          /* device [rows_max][inputs], in place of the replica's own; NULL: not resident */
+    int32_t *resident_labels; /* device [rows_max] */
 };
 
 /* For device or rank `device` of `devices`; the replica is open. */
@@ -34,8 +34,9 @@ void feed_close(struct feed *feed);
  * most the replica's batch_max rows; the sum since `first` at most the rows of an update on this device. */
 int feed_enqueue(struct feed *feed, const uint32_t *indices, size_t count, bool first);
 
-/* New device memory on the replica's device, filled with the samples indices[rows]; synchronous. gpu_free by the caller. */
-int feed_make_resident(const struct dataset *dataset, const uint32_t *indices, size_t rows, const struct replica *replica,
-                       float **values, int32_t **labels);
+/* New device memory on the replica's device, filled with the samples indices[rows]; synchronous. gpu_free by the
+ * caller. */
+int feed_make_resident(const struct dataset *dataset, const uint32_t *indices, size_t rows,
+                       const struct replica *replica, float **values, int32_t **labels);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * dp-train and ddp-train: choose the backend, then become the trainer for it, dp-train-soft or dp-train-cuda, which lies
- * beside this program. --device auto takes CUDA if that program exists and says (--device-count) that a device answers.
+ * dp-train and ddp-train: choose the backend, then become the trainer for it, dp-train-soft or dp-train-cuda, which
+ * lies beside this program. --device auto takes CUDA if that program exists and says (--device-count) that a device
+ * answers.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +19,8 @@
 
 /* PROGRAM: "dp-train" or "ddp-train", from the build. */
 
-/* The value of the last --device on the command line; NULL if there is none. The trainer itself refuses other values. */
+/* The value of the last --device on the command line; NULL if there is none. The trainer itself refuses other values.
+ */
 static const char *device_asked(int argc, char **argv)
 {
     const char *asked = NULL;
@@ -113,7 +115,8 @@ static int choose(char *path, size_t size, const char *asked, bool text_only)
         log_info("--device auto: %d CUDA devices answer", devices);
         return EXIT_OK;
     }
-    log_info("--device auto: %s, so this runs on soft GPUs", built ? "no CUDA device answers" : "this build has no CUDA backend");
+    log_info("--device auto: %s, so this runs on soft GPUs",
+             built ? "no CUDA device answers" : "this build has no CUDA backend");
     return trainer_path(path, size, "soft");
 }
 

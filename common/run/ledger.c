@@ -127,7 +127,8 @@ int ledger_check(const struct ledger *ledger)
         uint64_t expected = phase < PHASES ? ledger->formula[phase] * ledger->steps : 0;
         if (counted == expected)
             continue;
-        log_error("ledger: phase %s moved %" PRIu64 " bytes between devices in %" PRIu64 " steps, the formula says %" PRIu64,
+        log_error("ledger: phase %s moved %" PRIu64 " bytes between devices in %" PRIu64
+                  " steps, the formula says %" PRIu64,
                   phase < PHASES ? phase_name((enum phase)phase) : "(none)", counted, ledger->steps, expected);
         status = EXIT_CHECK_FAILED;
     }

@@ -7,8 +7,8 @@
 
 #include <stddef.h>
 
-/* The name with the fewest insertions, deletions, replacements and swaps of neighbours away from `typed`; NULL if none is
- * nearer than half of typed's length (such a guess would mislead). Names of up to 63 bytes are considered. */
+/* The name with the fewest insertions, deletions, replacements and swaps of neighbours away from `typed`; NULL if none
+ * is nearer than half of typed's length (such a guess would mislead). Names of up to 63 bytes are considered. */
 const char *nearest_name(const char *typed, const char *const *names, size_t count);
 
 #endif

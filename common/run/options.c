@@ -20,9 +20,9 @@
 struct command_line {
     struct options *options;
     enum option_programs program;
-    int argc, at;                /* at: the argument being read */
+    int argc, at; /* at: the argument being read */
     char **argv;
-    bool given[OPTION_ROWS_MAX];        /* by row */
+    bool given[OPTION_ROWS_MAX]; /* by row */
 };
 
 /* `name` up to its '=' or end, '_' and '-' being one: torch's launchers say --local_rank and --local-rank. */
@@ -205,8 +205,8 @@ int options_parse(struct options *options, const char *program, int argc, char *
 }
 
 /* "key=value;..." of the rows for which `wanted` says yes. NULL: no memory. */
-static char *join(const struct options *options, bool (*wanted)(const struct option_row *row, const char *value,
-                                                                const struct options *options))
+static char *join(const struct options *options,
+                  bool (*wanted)(const struct option_row *row, const char *value, const struct options *options))
 {
     char *text = NULL, value[4096];
     size_t size = 0;

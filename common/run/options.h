@@ -20,36 +20,36 @@ enum dp_transport { DP_TRANSPORT_NCCL, DP_TRANSPORT_P2P };
 enum dp_loss { DP_LOSS_GATHERED, DP_LOSS_REPLICA };
 
 struct options {
-    const char *program;               /* "dp-train" or "ddp-train" */
-    const char *strategy;              /* "single", "dp" or "ddp" */
+    const char *program;  /* "dp-train" or "ddp-train" */
+    const char *strategy; /* "single", "dp" or "ddp" */
     int gpus;
     const char *model;
-    struct model_settings model_settings;   /* --inputs --width --depth --classes */
+    struct model_settings model_settings; /* --inputs --width --depth --classes */
     const char *data;
-    size_t global_batch;               /* always resolved; batch_per_gpu = ceil(global/gpus) for the row */
+    size_t global_batch; /* always resolved; batch_per_gpu = ceil(global/gpus) for the row */
     size_t batch_per_gpu;
-    bool batch_is_per_gpu;             /* --batch-per-gpu was given: the global batch follows the number of devices */
-    int steps, warmup, epochs;         /* epochs > 0 sets steps */
-    const char *precision;             /* "fp32" */
+    bool batch_is_per_gpu;     /* --batch-per-gpu was given: the global batch follows the number of devices */
+    int steps, warmup, epochs; /* epochs > 0 sets steps */
+    const char *precision;     /* "fp32" */
     struct optimizer_settings optimizer;
     uint64_t seed;
     int accumulate;
     enum device_choice device;
-    size_t device_memory;              /* bytes; 0: all */
-    int cores_per_device;              /* soft: 0: usable cores / devices, at least 1 */
+    size_t device_memory; /* bytes; 0: all */
+    int cores_per_device; /* soft: 0: usable cores / devices, at least 1 */
     enum loss_average loss_average;
     enum loss_reduction loss;
-    double timeout;                    /* seconds, collective limit; 30 */
-    const char *json, *trace, *record, *save, *resume, *save_gradients;  /* paths or NULL */
+    double timeout;                                                     /* seconds, collective limit; 30 */
+    const char *json, *trace, *record, *save, *resume, *save_gradients; /* paths or NULL */
     bool shape_only, checksum;
-    bool device_count;                 /* --device-count (dp-train and ddp-train ask their backends): print it and end */
+    bool device_count; /* --device-count (dp-train and ddp-train ask their backends): print it and end */
     enum dp_transport dp_transport;
     enum dp_loss dp_loss;
-    int output_device;                 /* DP */
-    double bucket_cap_mib;             /* DDP: 25 */
-    bool no_overlap;                   /* DDP */
-    double rendezvous_timeout;         /* DDP: 60 */
-    int local_rank;                    /* DDP: --local_rank; -1: not given */
+    int output_device;         /* DP */
+    double bucket_cap_mib;     /* DDP: 25 */
+    bool no_overlap;           /* DDP */
+    double rendezvous_timeout; /* DDP: 60 */
+    int local_rank;            /* DDP: --local_rank; -1: not given */
 };
 
 /* Parses into *options with defaults. 0, or EXIT_USAGE (reported), or -1: --help or --version was printed, exit 0. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The options as data: one row an option. Parsing, help, defaults, the canonical text and the variant column are all read
- * from these rows, so that an option is added in one place.
+ * The options as data: one row an option. Parsing, help, defaults, the canonical text and the variant column are all
+ * read from these rows, so that an option is added in one place.
  */
 #ifndef RUN_OPTIONS_TABLE_H
 #define RUN_OPTIONS_TABLE_H
@@ -11,33 +11,33 @@
 #include "run/options.h"
 
 enum option_kind {
-    OPTION_FLAG,       /* bool := true */
-    OPTION_INTEGER,    /* int */
-    OPTION_SIZE,       /* size_t */
-    OPTION_SEED,       /* uint64_t, the whole range */
-    OPTION_MEBIBYTES,  /* size_t: MiB on the command line, bytes in the struct */
-    OPTION_REAL,       /* double */
-    OPTION_FLOAT,      /* float */
-    OPTION_TEXT,       /* const char *: anything but nothing */
-    OPTION_NAME,       /* const char *: one of choices */
-    OPTION_CHOICE,     /* an enum: the position in choices */
-    OPTION_LATER,      /* of a later version: refused by name */
+    OPTION_FLAG,      /* bool := true */
+    OPTION_INTEGER,   /* int */
+    OPTION_SIZE,      /* size_t */
+    OPTION_SEED,      /* uint64_t, the whole range */
+    OPTION_MEBIBYTES, /* size_t: MiB on the command line, bytes in the struct */
+    OPTION_REAL,      /* double */
+    OPTION_FLOAT,     /* float */
+    OPTION_TEXT,      /* const char *: anything but nothing */
+    OPTION_NAME,      /* const char *: one of choices */
+    OPTION_CHOICE,    /* an enum: the position in choices */
+    OPTION_LATER,     /* of a later version: refused by name */
 };
 
 enum option_programs { FOR_DP = 1, FOR_DDP = 2, FOR_BOTH = 3 };
 
 enum option_scope {
-    SCOPE_KEY,      /* a column of its own in results.csv; all ranks must agree */
-    SCOPE_VARIANT,  /* part of the variant column where it is not the default; all ranks must agree */
-    SCOPE_RUN,      /* says how long and with what proof to run; all ranks must agree */
-    SCOPE_LOCAL,    /* each rank's own affair */
+    SCOPE_KEY,     /* a column of its own in results.csv; all ranks must agree */
+    SCOPE_VARIANT, /* part of the variant column where it is not the default; all ranks must agree */
+    SCOPE_RUN,     /* says how long and with what proof to run; all ranks must agree */
+    SCOPE_LOCAL,   /* each rank's own affair */
 };
 
 #define OPTION_CHOICES 4
 #define OPTION_ROWS_MAX 64
 
 struct option_row {
-    const char *name;                        /* without "--" */
+    const char *name; /* without "--" */
     enum option_kind kind;
     enum option_programs programs;
     enum option_scope scope;

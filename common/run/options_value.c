@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One option's value: from text into its member of struct options, and back. Numbers are parsed whole: "4x", "", " 4" and
- * "nan" are refused. strtod reads in the C locale, which none of our programs leaves.
+ * One option's value: from text into its member of struct options, and back. Numbers are parsed whole: "4x", "", " 4"
+ * and "nan" are refused. strtod reads in the C locale, which none of our programs leaves.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -90,8 +90,8 @@ static int refuse_choice(const struct option_row *row, const char *text)
         snprintf(list + used, sizeof list - used, "%s%s", i ? (i + 1 == count ? " or " : ", ") : "", row->choices[i]);
     }
     const char *nearest = nearest_name(text, row->choices, count);
-    log_error("--%s %s: expected %s%s%s%s", row->name, text, list, nearest ? " (did you mean " : "", nearest ? nearest : "",
-              nearest ? "?)" : "");
+    log_error("--%s %s: expected %s%s%s%s", row->name, text, list, nearest ? " (did you mean " : "",
+              nearest ? nearest : "", nearest ? "?)" : "");
     return EXIT_USAGE;
 }
 

@@ -78,7 +78,8 @@ static void write_steps(FILE *out, const struct engine *engine, const struct res
     }
 }
 
-static void write_device(FILE *out, const struct engine *engine, const struct results *results, const struct device_row *device)
+static void write_device(FILE *out, const struct engine *engine, const struct results *results,
+                         const struct device_row *device)
 {
     char name[48];
 

@@ -1,34 +1,32 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a person sees: the settings in a table, a bar while it runs (plain lines when piped), the figures at the end. Only
- * rank 0 speaks. A reader that has gone away (EPIPE) ends the talking and not the training.
+ * What a person sees: the settings in a table, a bar while it runs (plain lines when piped), the figures at the end.
+ * Only rank 0 speaks. A reader that has gone away (EPIPE) ends the talking and not the training.
  */
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "run/engine.h"
 #include "run/schedule.h"
-#include "sys/log.h"
 
 #define MIB 1048576.0
 #define BAR_CELLS 24
-#define PLAIN_LINES 10   /* progress lines of a run when piped */
+#define PLAIN_LINES 10 /* progress lines of a run when piped */
 
-static void row(const char *name, const char *format, ...) LOG_FORMAT(2, 3);
-
-static void row(const char *name, const char *format, ...)
+static void print_row(const char *name, const char *value)
 {
-    char value[256];
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(value, sizeof value, format, arguments);
-    va_end(arguments);
     printf("| %-16s | %-76s |\n", name, value);
 }
+
+/* One line of the table; what follows the name is printf's. */
+#define ROW(name, ...)                                                                                                 \
+    do {                                                                                                               \
+        char value_[256];                                                                                              \
+        snprintf(value_, sizeof value_, __VA_ARGS__);                                                                  \
+        print_row(name, value_);                                                                                       \
+    } while (0)
 
 static void rule(void)
 {
@@ -47,11 +45,11 @@ static const char *strategy_text(const struct options *options)
 
 static void print_batch(const struct options *options)
 {
-    row("global batch", "%zu", options->global_batch);
-    row("as PyTorch says", "DataParallel: batch %zu; DistributedDataParallel on %d: batch %zu per process", options->global_batch,
-        options->gpus, options->batch_per_gpu);
+    ROW("global batch", "%zu", options->global_batch);
+    ROW("as PyTorch says", "DataParallel: batch %zu; DistributedDataParallel on %d: batch %zu per process",
+        options->global_batch, options->gpus, options->batch_per_gpu);
     if (options->accumulate > 1)
-        row("micro-batches", "%d", schedule_micro_batches(options));
+        ROW("micro-batches", "%d", schedule_micro_batches(options));
 }
 
 static void print_optimizer(const struct options *options)
@@ -59,10 +57,11 @@ static void print_optimizer(const struct options *options)
     const struct optimizer_settings *s = &options->optimizer;
 
     if (s->kind == OPTIMIZER_SGD)
-        row("optimizer", "sgd: lr %g, momentum %g, weight decay %g", (double)s->lr, (double)s->momentum, (double)s->weight_decay);
-    else
-        row("optimizer", "adamw: lr %g, betas %g %g, weight decay %g", (double)s->lr, (double)s->beta1, (double)s->beta2,
+        ROW("optimizer", "sgd: lr %g, momentum %g, weight decay %g", (double)s->lr, (double)s->momentum,
             (double)s->weight_decay);
+    else
+        ROW("optimizer", "adamw: lr %g, betas %g %g, weight decay %g", (double)s->lr, (double)s->beta1,
+            (double)s->beta2, (double)s->weight_decay);
 }
 
 void screen_start(const struct engine *engine)
@@ -73,19 +72,19 @@ void screen_start(const struct engine *engine)
     if (engine->world->rank != 0)
         return;
     rule();
-    row("strategy", "%s", strategy_text(options));
-    row("devices", "%d x %s", options->gpus, engine->device_name);
-    row("model", "%s: %zu -> %zu x %zu -> %zu, %zu parameters", options->model, s->inputs, s->depth, s->width, s->classes,
-        engine->model.parameter_elements);
+    ROW("strategy", "%s", strategy_text(options));
+    ROW("devices", "%d x %s", options->gpus, engine->device_name);
+    ROW("model", "%s: %zu -> %zu x %zu -> %zu, %zu parameters", options->model, s->inputs, s->depth, s->width,
+        s->classes, engine->model.parameter_elements);
     if (engine->dataset.resident)
-        row("data", "%s, resident on the device", engine->dataset.name);
+        ROW("data", "%s, resident on the device", engine->dataset.name);
     else
-        row("data", "%s: %zu samples to train, %zu to test", engine->dataset.name, engine->dataset.train_count,
+        ROW("data", "%s: %zu samples to train, %zu to test", engine->dataset.name, engine->dataset.train_count,
             engine->dataset.test_count);
     print_batch(options);
     print_optimizer(options);
-    row("precision", "%s", options->precision);
-    row("steps", "%d, after %d of warm-up, from step %llu on; seed %llu", engine->steps, engine->warmup,
+    ROW("precision", "%s", options->precision);
+    ROW("steps", "%d, after %d of warm-up, from step %llu on; seed %llu", engine->steps, engine->warmup,
         (unsigned long long)engine->step, (unsigned long long)options->seed);
     rule();
     (void)fflush(stdout);

@@ -33,7 +33,7 @@ size_t schedule_rows(const struct options *options, int devices, int device)
 
 size_t schedule_batch_max(const struct options *options, int devices)
 {
-    size_t most = schedule_piece(options, 0, devices, 0).count;   /* the first piece is the largest */
+    size_t most = schedule_piece(options, 0, devices, 0).count; /* the first piece is the largest */
 
     return most ? most : 1;
 }

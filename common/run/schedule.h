@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * How the global batch of an update is cut: into micro-batches (--accumulate), and each of them over the devices, both by
- * the chunk rule. All strategies cut alike, so device r of DP and rank r of DDP see the same rows in the same order.
+ * How the global batch of an update is cut: into micro-batches (--accumulate), and each of them over the devices, both
+ * by the chunk rule. All strategies cut alike, so device r of DP and rank r of DDP see the same rows in the same order.
  */
 #ifndef RUN_SCHEDULE_H
 #define RUN_SCHEDULE_H

@@ -20,9 +20,9 @@ struct single {
     struct optimizer optimizer;
     struct feed feed;
     struct timeline timeline;
-    struct loss *losses;      /* one a micro-batch: each sum is read when the step is finished */
+    struct loss *losses; /* one a micro-batch: each sum is read when the step is finished */
     int loss_count;
-    int micro_batches;        /* of the step so far */
+    int micro_batches; /* of the step so far */
     size_t samples;
 };
 
@@ -113,8 +113,8 @@ static int single_step(void *state, const struct batch *batch)
     TRY(phase_end(timeline, compute, PHASE_FORWARD));
 
     phase_begin(PHASE_LOSS);
-    TRY(loss_enqueue(loss, replica->d_logits, replica->logits, replica->labels, batch->count, single->model->output_count,
-                     batch->loss_scale, compute));
+    TRY(loss_enqueue(loss, replica->d_logits, replica->logits, replica->labels, batch->count,
+                     single->model->output_count, batch->loss_scale, compute));
     TRY(phase_end(timeline, compute, PHASE_LOSS));
 
     phase_begin(PHASE_BACKWARD);

@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 double statistics_median(const double *values, size_t count);
-double statistics_mad(const double *values, size_t count);                    /* median of |value - median| */
-double statistics_quantile(const double *values, size_t count, double q);     /* linear between neighbours; q in [0, 1] */
+double statistics_mad(const double *values, size_t count);                /* median of |value - median| */
+double statistics_quantile(const double *values, size_t count, double q); /* linear between neighbours; q in [0, 1] */
 
 #endif

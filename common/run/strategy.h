@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The function table that single, dp and ddp fill, and the one engine that runs them. The comparison is in the structure:
- * warm-up, timed steps, barriers, evaluation, checks and output belong to the engine and are the same for all.
+ * The function table that single, dp and ddp fill, and the one engine that runs them. The comparison is in the
+ * structure: warm-up, timed steps, barriers, evaluation, checks and output belong to the engine and are the same for
+ * all.
  */
 #ifndef RUN_STRATEGY_H
 #define RUN_STRATEGY_H
@@ -27,21 +28,21 @@ struct run {
 
 /* One global batch, or one micro-batch of it under --accumulate. */
 struct batch {
-    const uint32_t *indices;   /* [count] into the dataset: rows of the global batch in order */
-    size_t count;              /* samples over all devices */
-    float loss_scale;          /* what d loss / d logits of each sample is multiplied by for the one-device value: 1 / (global batch)
-                                  for the mean, 1 for the sum. ddp multiplies by world size (its reducer divides by it) */
-    bool first, last;          /* micro-batch of the update: gradients overwritten at first; reduced and applied at last */
-    uint64_t step;             /* number of the update since the initial weights, from 0: for fault points and messages */
+    const uint32_t *indices; /* [count] into the dataset: rows of the global batch in order */
+    size_t count;            /* samples over all devices */
+    float loss_scale; /* what d loss / d logits of each sample is multiplied by for the one-device value: 1 / (global
+                         batch) for the mean, 1 for the sum. ddp multiplies by world size (its reducer divides by it) */
+    bool first, last; /* micro-batch of the update: gradients overwritten at first; reduced and applied at last */
+    uint64_t step;    /* number of the update since the initial weights, from 0: for fault points and messages */
 };
 
 struct step_result {
-    double loss_sum;           /* of the samples that THIS process's devices saw; valid after finish */
-    size_t samples;            /* the same samples, counted */
+    double loss_sum; /* of the samples that THIS process's devices saw; valid after finish */
+    size_t samples;  /* the same samples, counted */
 };
 
 struct evaluation {
-    size_t samples, correct;   /* of this process's devices */
+    size_t samples, correct; /* of this process's devices */
     double loss_sum;
 };
 
@@ -57,12 +58,12 @@ struct strategy {
     /* Devices of this process: their replicas and timelines, index 0 .. devices-1. */
     int (*devices)(void *state);
     struct timeline *(*timeline)(void *state, int index);
-    struct replica *(*replica)(void *state, int index);   /* index 0 holds the authoritative parameters and gradients */
-    int (*restart)(void *state);                          /* parameters and optimizer as after open */
+    struct replica *(*replica)(void *state, int index); /* index 0 holds the authoritative parameters and gradients */
+    int (*restart)(void *state);                        /* parameters and optimizer as after open */
     /* Bytes between devices that one step must move, by semantics.md's formulas, whole world: for the ledger. Fills
      * formula[PHASES] (0 where nothing moves). */
     void (*traffic_formula)(void *state, uint64_t formula[PHASES]);
-    struct optimizer *(*optimizer)(void *state);          /* of replica 0: the engine saves and loads through these two */
+    struct optimizer *(*optimizer)(void *state); /* of replica 0: the engine saves and loads through these two */
     void (*close)(void *state);
 };
 
@@ -73,10 +74,10 @@ int engine_configure(const struct options *options, int devices);
 /* --device-count: prints how many devices can be used. EXIT_RESOURCE if there is none. */
 int engine_print_device_count(void);
 
-extern const struct strategy strategy_single;   /* common/run/single.c */
+extern const struct strategy strategy_single; /* common/run/single.c */
 
-/* Runs a whole training as options say: opens data and model, verification (--checksum), warm-up, timed steps, evaluation,
- * output on terminal and --json. Called by every rank. Returns an exit code. */
+/* Runs a whole training as options say: opens data and model, verification (--checksum), warm-up, timed steps,
+ * evaluation, output on terminal and --json. Called by every rank. Returns an exit code. */
 int engine_run(const struct strategy *strategy, const struct options *options, struct world *world);
 
 #endif

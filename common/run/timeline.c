@@ -17,10 +17,12 @@ struct interval {
 const char *phase_name(enum phase phase)
 {
     static const char *const names[PHASES] = {
-        [PHASE_SCATTER] = "scatter",   [PHASE_REPLICATE] = "replicate", [PHASE_FORWARD] = "forward",
-        [PHASE_GATHER] = "gather",     [PHASE_LOSS] = "loss",           [PHASE_BACKWARD] = "backward",
-        [PHASE_REDUCE] = "reduce",     [PHASE_ALLREDUCE_EXPOSED] = "allreduce_exposed",
-        [PHASE_UPDATE] = "update",     [PHASE_HOST] = "host",           [PHASE_WAIT] = "wait",
+        [PHASE_SCATTER] = "scatter", [PHASE_REPLICATE] = "replicate",
+        [PHASE_FORWARD] = "forward", [PHASE_GATHER] = "gather",
+        [PHASE_LOSS] = "loss",       [PHASE_BACKWARD] = "backward",
+        [PHASE_REDUCE] = "reduce",   [PHASE_ALLREDUCE_EXPOSED] = "allreduce_exposed",
+        [PHASE_UPDATE] = "update",   [PHASE_HOST] = "host",
+        [PHASE_WAIT] = "wait",
     };
     return phase < PHASES ? names[phase] : "unknown";
 }
@@ -87,8 +89,8 @@ int phase_end(struct timeline *timeline, cudaStream_t compute, enum phase phase)
 int timeline_communication_begin(struct timeline *timeline, cudaStream_t stream)
 {
     if (timeline->communications >= TIMELINE_MAX_COMMUNICATIONS) {
-        log_error("timeline of device %d: a step has more than %d collectives; use a larger --bucket-cap-mb", timeline->device,
-                  TIMELINE_MAX_COMMUNICATIONS);
+        log_error("timeline of device %d: a step has more than %d collectives; use a larger --bucket-cap-mb",
+                  timeline->device, TIMELINE_MAX_COMMUNICATIONS);
         return EXIT_CHECK_FAILED;
     }
     GPU_TRY(cudaEventRecord(timeline->communication[timeline->communications][0], stream));

@@ -50,8 +50,9 @@ int trace_add(struct trace *trace, const struct timeline *timeline, int device, 
 
 static void name_track(FILE *out, int device, enum track track, const char *name)
 {
-    fprintf(out, "{\"ph\": \"M\", \"name\": \"thread_name\", \"pid\": %d, \"tid\": %d, \"args\": {\"name\": \"%s\"}},\n", device,
-            (int)track, name);
+    fprintf(out,
+            "{\"ph\": \"M\", \"name\": \"thread_name\", \"pid\": %d, \"tid\": %d, \"args\": {\"name\": \"%s\"}},\n",
+            device, (int)track, name);
 }
 
 static void write_events(FILE *out, const struct trace_event *events, size_t count)
@@ -65,8 +66,8 @@ static void write_events(FILE *out, const struct trace_event *events, size_t cou
     }
     fputs("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n", out);
     for (int device = 0; device < devices; device++) {
-        fprintf(out, "{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": %d, \"args\": {\"name\": \"device %d\"}},\n", device,
-                device);
+        fprintf(out, "{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": %d, \"args\": {\"name\": \"device %d\"}},\n",
+                device, device);
         name_track(out, device, TRACK_COMPUTE, "compute");
         name_track(out, device, TRACK_COMMUNICATION, "communication");
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * --trace: the timelines of the timed steps as Chrome's trace events, for https://ui.perfetto.dev or chrome://tracing. One
- * process a device, one track a stream.
+ * --trace: the timelines of the timed steps as Chrome's trace events, for https://ui.perfetto.dev or chrome://tracing.
+ * One process a device, one track a stream.
  */
 #ifndef RUN_TRACE_H
 #define RUN_TRACE_H
@@ -13,8 +13,8 @@
 #include "run/world.h"
 
 struct trace_event {
-    int32_t device;      /* position: DP's device number, DDP's rank */
-    int32_t phase;       /* on the compute stream; PHASES: a collective on the communication stream */
+    int32_t device; /* position: DP's device number, DDP's rank */
+    int32_t phase;  /* on the compute stream; PHASES: a collective on the communication stream */
     int32_t step;
     double start_s, end_s;
 };

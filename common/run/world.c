@@ -73,22 +73,22 @@ int world_agree(struct world *world, int status)
     return failed ? failed : agreed;
 }
 
-/* Ranks pad their items to the largest number, since gather wants equal bytes; rank 0 packs them. */
+/* Ranks pad their items to the largest number, since gather wants equal bytes. packed: rank 0's, NULL elsewhere. */
 static int gather_padded(struct world *world, const void *mine, uint64_t count, uint64_t most, size_t item_bytes,
                          const uint64_t *counts, char *packed)
 {
     char *padded = calloc(most, item_bytes);
-    char *all = world->rank == 0 ? calloc((size_t)world->size * most, item_bytes) : NULL;
+    char *all = packed ? calloc((size_t)world->size * most, item_bytes) : NULL;
     int status = EXIT_RESOURCE;
 
-    if (!padded || (world->rank == 0 && !all)) {
+    if (!padded || (packed && !all)) {
         log_error("gather: no memory for %d x %zu items of %zu bytes", world->size, (size_t)most, item_bytes);
         goto done;
     }
     if (count)
         memcpy(padded, mine, count * item_bytes);
     status = world->gather(world, padded, most * item_bytes, all);
-    for (int rank = 0; rank < world->size && world->rank == 0 && !status; rank++) {
+    for (int rank = 0; rank < world->size && packed && !status; rank++) {
         memcpy(packed, all + (size_t)rank * most * item_bytes, counts[rank] * item_bytes);
         packed += counts[rank] * item_bytes;
     }
@@ -98,7 +98,8 @@ done:
     return status;
 }
 
-int world_gather_items(struct world *world, const void *mine, size_t count, size_t item_bytes, void **all, size_t *total)
+int world_gather_items(struct world *world, const void *mine, size_t count, size_t item_bytes, void **all,
+                       size_t *total)
 {
     uint64_t number = count, most = 0, sum = 0;
     uint64_t *counts = calloc((size_t)world->size, sizeof *counts);
@@ -119,7 +120,7 @@ int world_gather_items(struct world *world, const void *mine, size_t count, size
         status = world->broadcast(world, &most, sizeof most);
     if (status || most == 0)
         goto done;
-    if (world->rank == 0 && !(*all = malloc(sum * item_bytes))) {
+    if (sum && !(*all = malloc(sum * item_bytes))) { /* only rank 0 knows of any */
         log_error("gather: no memory for %zu items of %zu bytes", (size_t)sum, item_bytes);
         status = EXIT_RESOURCE;
         goto done;
@@ -129,7 +130,7 @@ int world_gather_items(struct world *world, const void *mine, size_t count, size
         free(*all);
         *all = NULL;
     } else {
-        *total = world->rank == 0 ? sum : 0;
+        *total = sum;
     }
 done:
     free(counts);

@@ -62,8 +62,8 @@ static int open_parts(struct harness *harness)
     }
     TRY(model_open(&harness->model, options->model, &settings));
     if (!strcmp(options->data, "synthetic"))
-        TRY(dataset_open(&harness->dataset, options->data, harness->model.settings.inputs, harness->model.settings.classes,
-                         options->seed));
+        TRY(dataset_open(&harness->dataset, options->data, harness->model.settings.inputs,
+                         harness->model.settings.classes, options->seed));
     return harness->strategy->open(&harness->state, &run);
 }
 
@@ -104,8 +104,12 @@ static int update(struct harness *harness, const uint32_t *indices, struct step_
 
     for (int k = 0; k < count; k++) {
         struct piece micro = schedule_micro_batch(options, k);
-        const struct batch batch = {.indices = indices + micro.first, .count = micro.count, .loss_scale = scale,
-                                    .first = k == 0, .last = k == count - 1, .step = harness->step};
+        const struct batch batch = {.indices = indices + micro.first,
+                                    .count = micro.count,
+                                    .loss_scale = scale,
+                                    .first = k == 0,
+                                    .last = k == count - 1,
+                                    .step = harness->step};
         TRY(harness->strategy->step(harness->state, &batch));
     }
     harness->step++;

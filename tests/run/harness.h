@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Training in memory, for tests: options from a line of text, some updates of a strategy in a world, and what came of it.
- * Without the engine, so that the engine's own mistakes are not in it; dp, single and ddp (ranks as threads, each with a
- * world of its own) are used alike.
+ * Training in memory, for tests: options from a line of text, some updates of a strategy in a world, and what came of
+ * it. Without the engine, so that the engine's own mistakes are not in it; dp, single and ddp (ranks as threads, each
+ * with a world of its own) are used alike.
  */
 #ifndef TESTS_RUN_HARNESS_H
 #define TESTS_RUN_HARNESS_H
@@ -20,18 +20,18 @@ struct harness {
     struct world *world;
     struct dataset dataset;
     struct model model;
-    void *state;                        /* the strategy's */
-    uint64_t step;                      /* updates done */
-    char line[512], *arguments[64];     /* the options' text */
+    void *state;                    /* the strategy's */
+    uint64_t step;                  /* updates done */
+    char line[512], *arguments[64]; /* the options' text */
 };
 
 /* What some updates left on one rank. The caller frees with outcome_free. */
 struct outcome {
-    size_t elements;                    /* of each flat buffer, padding included */
-    float *first_gradients;             /* that the optimizer saw in the first update */
-    float *parameters;                  /* after the last update */
+    size_t elements;        /* of each flat buffer, padding included */
+    float *first_gradients; /* that the optimizer saw in the first update */
+    float *parameters;      /* after the last update */
     double loss_sum[HARNESS_MAX_UPDATES];
-    size_t samples;                     /* over all updates */
+    size_t samples; /* over all updates */
 };
 
 /* Parses "--gpus 4 --global-batch 8" into *options; the harness holds the text. Ends the test program on a refusal. */
@@ -40,8 +40,8 @@ void harness_options(struct harness *harness, const char *program, const char *l
 /* Configures the backend: once a process, also by harness_open. For tests that run the engine itself. */
 int harness_configure(void);
 
-/* After harness_options and setting harness->strategy: opens data, model and the strategy. world NULL: a world of one. 0 or an
- * exit code. */
+/* After harness_options and setting harness->strategy: opens data, model and the strategy. world NULL: a world of one.
+ * 0 or an exit code. */
 int harness_open(struct harness *harness, struct world *world);
 void harness_close(struct harness *harness);
 

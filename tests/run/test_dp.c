@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * DataParallel's parts against what was read from PyTorch: groups of the coalesced broadcast, bytes of each phase, memory of
- * each device by category, to the byte; and a copy that is lost makes the run fail.
+ * DataParallel's parts against what was read from PyTorch: groups of the coalesced broadcast, bytes of each phase,
+ * memory of each device by category, to the byte; and a copy that is lost makes the run fail.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 #define MODEL "--inputs 20 --width 32 --depth 2 --classes 7"
 
-/* ---- groups ----------------------------------------------------------------------------------------------------------- */
+/* ---- groups ------------------------------------------------------------------------------------------------------ */
 
 /* Checked with PyTorch, MB: .4 .8 1.2 24 2 28 .004 .008 -> [.4 .8 1.2][24][2][28][.004 .008]. */
 static void groups_as_pytorch(void **state)
@@ -55,11 +55,11 @@ static void fills_a_group_to_the_byte(void **state)
     assert_int_equal(dp_group_tensors(counts, 0, 40, groups), 0);
 }
 
-/* ---- bytes ------------------------------------------------------------------------------------------------------------ */
+/* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
 struct moved {
-    uint64_t bytes[PHASES];   /* between devices */
-    uint64_t elsewhere;       /* outside of any phase */
+    uint64_t bytes[PHASES]; /* between devices */
+    uint64_t elsewhere;     /* outside of any phase */
     uint64_t from_host;
 };
 
@@ -85,7 +85,7 @@ static void add_moved(void *context, const char *range, int from, int to, uint64
 /* One cell: what semantics.md says, worked out here from pieces, and twice: counted, and the strategy's own formula. */
 struct cell {
     const char *line;
-    uint64_t scatter, replicates, gather, reduces;   /* rows x bytes; replicates and reduces in units of P */
+    uint64_t scatter, replicates, gather, reduces; /* rows x bytes; replicates and reduces in units of P */
 };
 
 #define INPUT 80u  /* bytes of a sample: 20 floats */
@@ -95,8 +95,8 @@ static const struct cell cells[] = {
     {MODEL " --gpus 1 --global-batch 8", 0, 0, 0, 0},
     {MODEL " --gpus 4 --global-batch 8", 6 * INPUT, 3, 2 * 6 * OUTPUT, 3},
     {MODEL " --gpus 4 --global-batch 8 --dp-transport p2p", 6 * INPUT, 3, 2 * 6 * OUTPUT, 3},
-    {MODEL " --gpus 4 --global-batch 9", 6 * INPUT, 2, 2 * 6 * OUTPUT, 2},   /* 3 3 3 */
-    {MODEL " --gpus 8 --global-batch 17 --dp-transport p2p", 14 * INPUT, 5, 2 * 14 * OUTPUT, 5},   /* 3 3 3 3 3 2 */
+    {MODEL " --gpus 4 --global-batch 9", 6 * INPUT, 2, 2 * 6 * OUTPUT, 2},                       /* 3 3 3 */
+    {MODEL " --gpus 8 --global-batch 17 --dp-transport p2p", 14 * INPUT, 5, 2 * 14 * OUTPUT, 5}, /* 3 3 3 3 3 2 */
     {MODEL " --gpus 4 --global-batch 3", 2 * INPUT, 2, 2 * 2 * OUTPUT, 2},
     {MODEL " --gpus 4 --global-batch 1", 0, 0, 0, 0},
     {MODEL " --gpus 4 --global-batch 8 --dp-loss replica", 6 * (INPUT + 4), 3, 3 * 4, 3},
@@ -117,8 +117,10 @@ static void check_cell(const struct cell *cell)
     harness.strategy = &strategy_dp;
     assert_int_equal(harness_open(&harness, NULL), 0);
     uint64_t p = harness.model.flat_bytes;
-    const uint64_t expected[PHASES] = {[PHASE_SCATTER] = cell->scatter, [PHASE_REPLICATE] = cell->replicates * p,
-                                       [PHASE_GATHER] = cell->gather, [PHASE_REDUCE] = cell->reduces * p};
+    const uint64_t expected[PHASES] = {[PHASE_SCATTER] = cell->scatter,
+                                       [PHASE_REPLICATE] = cell->replicates * p,
+                                       [PHASE_GATHER] = cell->gather,
+                                       [PHASE_REDUCE] = cell->reduces * p};
     gpu_traffic_reset();
     assert_int_equal(harness_train(&harness, UPDATES, NULL), 0);
     assert_true(gpu_traffic_visit(add_moved, &moved));
@@ -159,18 +161,19 @@ static void scatters_real_data_from_the_host(void **state)
     assert_int_equal(moved.from_host, 2 * 9 * (64 * 4 + 4));
 }
 
-/* ---- memory ----------------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static void expect_bytes(int device, enum memory_category category, size_t expected)
 {
     size_t found = memory_peak(device, category);
 
     if (found != expected)
-        fail_msg("device %d holds %zu bytes of %s, expected %zu", device, found, memory_category_name(category), expected);
+        fail_msg("device %d holds %zu bytes of %s, expected %zu", device, found, memory_category_name(category),
+                 expected);
 }
 
-/* 4 devices, 8 samples: P parameters, P gradients everywhere; momentum P, O, its gradient, labels and the resident batch on
- * device 0 alone. Blocks of activations: depth + 1. */
+/* 4 devices, 8 samples: P parameters, P gradients everywhere; momentum P, O, its gradient, labels and the resident
+ * batch on device 0 alone. Blocks of activations: depth + 1. */
 static void holds_what_the_formulas_say(void **state)
 {
     enum { B = 8, PIECE = 2, WIDTH = 32, BLOCKS = 3 };
@@ -189,11 +192,11 @@ static void holds_what_the_formulas_say(void **state)
         expect_bytes(device, MEMORY_GRADIENTS, p);
         expect_bytes(device, MEMORY_OPTIMIZER, device == 0 ? p : 0);
         expect_bytes(device, MEMORY_ACTIVATIONS, BLOCKS * PIECE * WIDTH * sizeof(float));
-        expect_bytes(device, MEMORY_COMMUNICATION, device == 0 ? p : 0);   /* one group: the model is below 10 MiB */
+        expect_bytes(device, MEMORY_COMMUNICATION, device == 0 ? p : 0); /* one group: the model is below 10 MiB */
         expect_bytes(device, MEMORY_DATA, device == 0 ? B * (INPUT + 4) : PIECE * (INPUT + 4));
     }
-    /* device 0: its own piece of the outputs, all of them, and their gradient (its piece of that is a view); loss of each
-     * sample, their sum, the count of right ones */
+    /* device 0: its own piece of the outputs, all of them, and their gradient (its piece of that is a view); loss of
+     * each sample, their sum, the count of right ones */
     expect_bytes(1, MEMORY_OUTPUTS, 2 * PIECE * OUTPUT);
     expect_bytes(0, MEMORY_OUTPUTS, 2 * PIECE * OUTPUT + 2 * B * OUTPUT + B * sizeof(float) + 8);
     harness_close(&harness);
@@ -224,7 +227,7 @@ static void leaves_unused_devices_empty(void **state)
     harness_close(&harness);
 }
 
-/* ---- the ledger is a check -------------------------------------------------------------------------------------------- */
+/* ---- the ledger is a check --------------------------------------------------------------------------------------- */
 
 static int run_engine(const char *line, unsigned drop)
 {
@@ -257,12 +260,9 @@ static void fails_when_a_copy_is_lost(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(groups_as_pytorch),
-        cmocka_unit_test(fills_a_group_to_the_byte),
-        cmocka_unit_test(moves_what_the_formulas_say),
-        cmocka_unit_test(scatters_real_data_from_the_host),
-        cmocka_unit_test(holds_what_the_formulas_say),
-        cmocka_unit_test(leaves_unused_devices_empty),
+        cmocka_unit_test(groups_as_pytorch),           cmocka_unit_test(fills_a_group_to_the_byte),
+        cmocka_unit_test(moves_what_the_formulas_say), cmocka_unit_test(scatters_real_data_from_the_host),
+        cmocka_unit_test(holds_what_the_formulas_say), cmocka_unit_test(leaves_unused_devices_empty),
         cmocka_unit_test(fails_when_a_copy_is_lost),
     };
 

@@ -31,18 +31,21 @@ static struct outcome run(const struct strategy *strategy, const char *line, int
     return outcome;
 }
 
-static void expect_close(const char *line, const struct outcome *found, const struct outcome *expected, double tolerance)
+static void expect_close(const char *line, const struct outcome *found, const struct outcome *expected,
+                         double tolerance)
 {
     double gradients = relative_difference(found->first_gradients, expected->first_gradients, expected->elements);
     double parameters = relative_difference(found->parameters, expected->parameters, expected->elements);
 
     if (!(gradients <= tolerance) || !(parameters <= tolerance))
-        fail_msg("'%s': gradients of step 1 differ by %g, parameters by %g, allowed %g", line, gradients, parameters, tolerance);
+        fail_msg("'%s': gradients of step 1 differ by %g, parameters by %g, allowed %g", line, gradients, parameters,
+                 tolerance);
     if (found->samples != expected->samples)
         fail_msg("'%s': %zu samples, expected %zu", line, found->samples, expected->samples);
     for (int i = 0; i < UPDATES; i++)
         if (!(fabs(found->loss_sum[i] - expected->loss_sum[i]) <= 1e-5 * fabs(expected->loss_sum[i])))
-            fail_msg("'%s': loss of step %d is %.9g, expected %.9g", line, i, found->loss_sum[i], expected->loss_sum[i]);
+            fail_msg("'%s': loss of step %d is %.9g, expected %.9g", line, i, found->loss_sum[i],
+                     expected->loss_sum[i]);
 }
 
 static void expect_same_bits(const char *line, const struct outcome *found, const struct outcome *expected)
@@ -58,8 +61,9 @@ static void expect_same_bits(const char *line, const struct outcome *found, cons
 /* Both transports and both losses against one device, and against each other bit for bit. */
 static void compare_variants(const char *data, int gpus, size_t batch)
 {
-    static const char *const variants[] = {"--dp-transport nccl --dp-loss gathered", "--dp-transport p2p --dp-loss gathered",
-                                           "--dp-transport nccl --dp-loss replica", "--dp-transport p2p --dp-loss replica"};
+    static const char *const variants[] = {
+        "--dp-transport nccl --dp-loss gathered", "--dp-transport p2p --dp-loss gathered",
+        "--dp-transport nccl --dp-loss replica", "--dp-transport p2p --dp-loss replica"};
     struct outcome first = {0};
     char line[256];
 
@@ -127,9 +131,11 @@ static void scales_gradients_by_one(void **state)
         struct outcome single = run(&strategy_single, line, UPDATES);
         for (int accumulate = 1; accumulate <= 3; accumulate++) {
             for (size_t n = 0; n < COUNT(device_counts); n++) {
-                snprintf(line, sizeof line,
-                         SMALL " --momentum 0 --lr 0.001 --global-batch 13 --loss %s --accumulate %d --gpus %d --dp-transport %s",
-                         losses[l], accumulate, device_counts[n], n % 2 ? "p2p" : "nccl");
+                snprintf(
+                    line, sizeof line,
+                    SMALL
+                    " --momentum 0 --lr 0.001 --global-batch 13 --loss %s --accumulate %d --gpus %d --dp-transport %s",
+                    losses[l], accumulate, device_counts[n], n % 2 ? "p2p" : "nccl");
                 struct outcome dp = run(&strategy_dp, line, UPDATES);
                 double ratio = scale_ratio(&dp, &single);
                 if (!(fabs(ratio - 1) < 1e-5))
@@ -153,7 +159,8 @@ static void accumulates_like_one_device(void **state)
         struct outcome single = run(&strategy_single, line, UPDATES);
         expect_close(line, &single, &whole, 1e-5);
         snprintf(line, sizeof line,
-                 "--data digits --width 16 --depth 1 --global-batch 13 --accumulate %d --gpus 3 --output-device 2", accumulate);
+                 "--data digits --width 16 --depth 1 --global-batch 13 --accumulate %d --gpus 3 --output-device 2",
+                 accumulate);
         struct outcome dp = run(&strategy_dp, line, UPDATES);
         expect_close(line, &dp, &whole, 1e-5);
         outcome_free(&single);
@@ -214,12 +221,9 @@ static void one_device_is_single(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_device_is_single),
-        cmocka_unit_test(equals_one_device),
-        cmocka_unit_test(equals_one_device_on_real_data),
-        cmocka_unit_test(scales_gradients_by_one),
-        cmocka_unit_test(accumulates_like_one_device),
-        cmocka_unit_test(gathers_on_any_output_device),
+        cmocka_unit_test(one_device_is_single),           cmocka_unit_test(equals_one_device),
+        cmocka_unit_test(equals_one_device_on_real_data), cmocka_unit_test(scales_gradients_by_one),
+        cmocka_unit_test(accumulates_like_one_device),    cmocka_unit_test(gathers_on_any_output_device),
         cmocka_unit_test(gives_the_same_bits_each_time),
     };
 

@@ -38,7 +38,7 @@ static int parse(struct line *line, const char *program, const char *text)
 
 struct refusal {
     const char *program, *line;
-    const char *words[3];   /* that the message must hold: option, value found, what is allowed */
+    const char *words[3]; /* that the message must hold: option, value found, what is allowed */
 };
 
 static const struct refusal refusals[] = {
@@ -222,9 +222,12 @@ static void finds_the_nearest_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refuses_by_name),        cmocka_unit_test(has_pytorchs_defaults),
-        cmocka_unit_test(means_the_same_batch_in_both), cmocka_unit_test(takes_both_spellings),
-        cmocka_unit_test(tells_canonical_text),   cmocka_unit_test(tells_variant),
+        cmocka_unit_test(refuses_by_name),
+        cmocka_unit_test(has_pytorchs_defaults),
+        cmocka_unit_test(means_the_same_batch_in_both),
+        cmocka_unit_test(takes_both_spellings),
+        cmocka_unit_test(tells_canonical_text),
+        cmocka_unit_test(tells_variant),
         cmocka_unit_test(finds_the_nearest_name),
     };
 

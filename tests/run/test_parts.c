@@ -83,8 +83,9 @@ static void writes_json(void **state)
     json_unsigned(out, "seed", UINT64_MAX);
     json_end(out);
     fclose(out);
-    assert_string_equal(text, "{\"type\": \"step\", \"name\": \"a \\\"b\\\" \\\\ \\u000a\", \"none\": null, \"ms\": 0.1, "
-                              "\"nan\": null, \"infinite\": null, \"from\": -1, \"seed\": 18446744073709551615}\n");
+    assert_string_equal(text,
+                        "{\"type\": \"step\", \"name\": \"a \\\"b\\\" \\\\ \\u000a\", \"none\": null, \"ms\": 0.1, "
+                        "\"nan\": null, \"infinite\": null, \"from\": -1, \"seed\": 18446744073709551615}\n");
     free(text);
 }
 

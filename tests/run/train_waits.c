@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Trains with dp in every way that uses another set of waits between streams. For test_waits.py: under the thread sanitizer,
- * with one wait left out, one of these must be reported.
+ * Trains with dp in every way that uses another set of waits between streams. For test_waits.py: under the thread
+ * sanitizer, with one wait left out, one of these must be reported.
  */
 #include <stddef.h>
 #include <stdio.h>
