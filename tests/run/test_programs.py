@@ -172,6 +172,8 @@ def test_epochs_are_whole(folder):
 
 def test_checksum(folder):
     """Verification changes nothing of the training after it, and its checksum tells weights apart."""
+    digits = DIGITS + ["--gpus", "2", "--global-batch", "32", "--steps", "4"]
+    check(losses(train(folder, digits)[0]) == losses(train(folder, digits + ["--checksum"])[0]), "losses of real data after a verification")
     base = SMALL + ["--gpus", "4", "--global-batch", "32", "--steps", "4"]
     plain, _ = train(folder, base)
     proved, _ = train(folder, base + ["--checksum"])
