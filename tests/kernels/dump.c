@@ -39,7 +39,8 @@ int dump_close(void)
     if (!file)
         return 0;
     const bool surplus = mode != DUMP_WRITE && fgetc(file) != EOF;
-    const bool failed = (ferror(file) != 0) | (fclose(file) != 0);
+    const bool broken = ferror(file) != 0;
+    const bool failed = fclose(file) != 0 || broken;
     file = NULL;
     if (surplus)
         log_error("the file of results holds more results than this program has cases");
