@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Bucket assignment: see bucket.h for the rule. A bucket that is still open is a chain of tensors; closing it copies the
- * chain behind the buckets closed before.
+ * Bucket assignment: see bucket.h for the rule. A bucket that is still open is a chain of tensors; closing it copies
+ * the chain behind the buckets closed before.
  */
 #include "bucket.h"
 
@@ -16,18 +16,18 @@
 /* The one open bucket of a type. */
 struct open_bucket {
     int type;
-    int head, tail;    /* chain of positions in the walk */
+    int head, tail; /* chain of positions in the walk */
     size_t bytes;
-    int closed;        /* buckets of this type closed so far: which limit holds */
+    int closed; /* buckets of this type closed so far: which limit holds */
 };
 
 struct walk {
     struct bucket_layout *layout;
     struct open_bucket *open;
     int open_count;
-    int *next;         /* [count] chains */
+    int *next; /* [count] chains */
     const int *order;
-    int placed;        /* tensors in closed buckets */
+    int placed; /* tensors in closed buckets */
 };
 
 static int tensor_at(const struct walk *walk, int position)
@@ -82,10 +82,13 @@ int bucket_assign(struct bucket_layout *layout, const size_t *bytes, const int *
                   const size_t *limits, int limit_count)
 {
     size_t room = (size_t)count + 1;
-    *layout = (struct bucket_layout){
-        .first = calloc(room, sizeof(int)), .tensors = calloc(room, sizeof(int)), .bytes = calloc(room, sizeof(size_t))};
-    struct walk walk = {.layout = layout, .order = order,
-                        .open = calloc(room, sizeof(struct open_bucket)), .next = calloc(room, sizeof(int))};
+    *layout = (struct bucket_layout){.first = calloc(room, sizeof(int)),
+                                     .tensors = calloc(room, sizeof(int)),
+                                     .bytes = calloc(room, sizeof(size_t))};
+    struct walk walk = {.layout = layout,
+                        .order = order,
+                        .open = calloc(room, sizeof(struct open_bucket)),
+                        .next = calloc(room, sizeof(int))};
     bool complete = layout->first && layout->tensors && layout->bytes && walk.open && walk.next;
     if (complete) {
         for (int position = 0; position < count; position++) {

@@ -15,7 +15,7 @@
 /* The names under which launchers tell the same numbers. */
 static const struct launcher_names {
     const char *rank, *world_size, *local_rank, *local_world_size;
-    const char *job;   /* what keeps two jobs apart */
+    const char *job; /* what keeps two jobs apart */
 } launchers[] = {
     {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID"},
     {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE", "SLURM_JOB_ID"},
@@ -105,16 +105,20 @@ static int read_token(struct environment *environment, const char *job_name)
         good = hex_value(text[2 * i], &high) && hex_value(text[2 * i + 1], &low);
         environment->token[i] = (uint8_t)(high << 4 | low);
     }
-    unsetenv(ENV_TOKEN);   /* nothing that this process may start needs it */
+    unsetenv(ENV_TOKEN); /* nothing that this process may start needs it */
     if (!good)
-        log_error("%s: expected %d hexadecimal digits in lower case (the value is not shown)", ENV_TOKEN, 2 * TOKEN_BYTES);
+        log_error("%s: expected %d hexadecimal digits in lower case (the value is not shown)", ENV_TOKEN,
+                  2 * TOKEN_BYTES);
     return good ? EXIT_OK : EXIT_USAGE;
 }
 
 /* Descriptor numbers are taken out of the environment: nothing that this process may start has them. */
 static int read_descriptors(struct environment *environment)
 {
-    const struct { const char *name; int *fd; } inherited[] = {
+    const struct {
+        const char *name;
+        int *fd;
+    } inherited[] = {
         {ENV_LISTEN_FD, &environment->listen_fd},
         {ENV_PROGRESS_FD, &environment->progress_fd},
         {ENV_LIFELINE_FD, &environment->lifeline_fd},

@@ -12,7 +12,7 @@
 #include "sys/exit_codes.h"
 #include "sys/log.h"
 
-static const char greeting_magic[8] = "DDPRDV1";  /* the digit is the version of all three messages */
+static const char greeting_magic[8] = "DDPRDV1"; /* the digit is the version of all three messages */
 static const char hello_magic[8] = "DDPHEL1";
 
 static int fill_random(uint8_t *bytes, size_t count)
@@ -31,8 +31,8 @@ int greeting_fill(struct greeting *greeting)
 
 int hello_fill(struct hello *hello, int rank, int world_size, size_t options_bytes)
 {
-    *hello = (struct hello){.rank = rank, .world_size = world_size, .pid = (uint32_t)getpid(),
-                            .options_bytes = (uint32_t)options_bytes};
+    *hello = (struct hello){
+        .rank = rank, .world_size = world_size, .pid = (uint32_t)getpid(), .options_bytes = (uint32_t)options_bytes};
     memcpy(hello->magic, hello_magic, sizeof(hello->magic));
     return fill_random(hello->nonce, sizeof(hello->nonce));
 }

@@ -7,8 +7,8 @@
  *     rank 0 -> rank   answer     welcome, or an exit code; text_bytes of explanation follow
  *
  * hello and answer carry a tag (SipHash) over themselves and the other side's nonce, keyed by the launch's token: the
- * token never travels, a recorded hello is worth nothing in front of another nonce, and no length is believed before the
- * tag was compared in constant time. Both sides run on one architecture: fields travel as they lie in memory.
+ * token never travels, a recorded hello is worth nothing in front of another nonce, and no length is believed before
+ * the tag was compared in constant time. Both sides run on one architecture: fields travel as they lie in memory.
  */
 #ifndef DDP_HELLO_H
 #define DDP_HELLO_H
@@ -19,8 +19,8 @@
 
 #include "siphash.h"
 
-#define TOKEN_BYTES SIPHASH_BYTES       /* 128 bits */
-#define HELLO_MAX_OPTIONS_BYTES 65536   /* what is longer is refused unread */
+#define TOKEN_BYTES SIPHASH_BYTES     /* 128 bits */
+#define HELLO_MAX_OPTIONS_BYTES 65536 /* what is longer is refused unread */
 #define ANSWER_MAX_TEXT_BYTES 4096
 
 struct greeting {
@@ -31,7 +31,7 @@ struct greeting {
 struct hello {
     char magic[8];
     uint8_t tag[SIPHASH_BYTES];
-    uint8_t nonce[16];          /* the rank's own: the answer is sealed with it */
+    uint8_t nonce[16]; /* the rank's own: the answer is sealed with it */
     int32_t rank, world_size;
     uint32_t pid;
     uint32_t options_bytes;
@@ -39,7 +39,7 @@ struct hello {
 
 struct answer {
     uint8_t tag[SIPHASH_BYTES];
-    uint32_t exit_code;         /* 0: welcome */
+    uint32_t exit_code; /* 0: welcome */
     uint32_t text_bytes;
 };
 

@@ -34,7 +34,7 @@ struct start {
     const struct launch *launch;
     int port;
     int listen_fd, progress_fd;
-    int lifeline[2];            /* the ranks hold the end to read from, we alone the other */
+    int lifeline[2]; /* the ranks hold the end to read from, we alone the other */
     char token[2 * TOKEN_BYTES + 1];
     pid_t launcher_pid;
     sigset_t old_mask;
@@ -44,8 +44,8 @@ struct start {
 int launcher_hold_lifeline(int fd)
 {
     /* When the other end closes the kernel sends SIGIO, which ends the process: no thread has to wait for it. */
-    if (fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 && signal(SIGIO, SIG_DFL) != SIG_ERR && fcntl(fd, F_SETOWN, getpid()) == 0 &&
-        fcntl(fd, F_SETFL, O_ASYNC | O_NONBLOCK) == 0) {
+    if (fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 && signal(SIGIO, SIG_DFL) != SIG_ERR &&
+        fcntl(fd, F_SETOWN, getpid()) == 0 && fcntl(fd, F_SETFL, O_ASYNC | O_NONBLOCK) == 0) {
         char byte;
         if (read(fd, &byte, 1) < 0 && errno == EAGAIN)
             return EXIT_OK;
@@ -65,8 +65,8 @@ static int check_descriptors(int ranks)
     limit.rlim_cur = limit.rlim_max < needed ? limit.rlim_max : needed;
     if (limit.rlim_cur == needed && setrlimit(RLIMIT_NOFILE, &limit) == 0)
         return EXIT_OK;
-    log_error("%d ranks need %llu open files in a process, the limit is %llu (ulimit -n)", ranks, (unsigned long long)needed,
-              (unsigned long long)limit.rlim_cur);
+    log_error("%d ranks need %llu open files in a process, the limit is %llu (ulimit -n)", ranks,
+              (unsigned long long)needed, (unsigned long long)limit.rlim_cur);
     return EXIT_RESOURCE;
 }
 
@@ -103,7 +103,7 @@ static int block_signals(struct start *start)
     return EXIT_RESOURCE;
 }
 
-/* ---- in the child, between fork and exec ------------------------------------------------------------------------------ */
+/* ---- in the child, between fork and exec ------------------------------------------------------------------------- */
 
 static void set_number(const char *name, int number)
 {
@@ -159,7 +159,7 @@ static _Noreturn void become_rank(const struct start *start, int rank, int failu
     _exit(EXIT_RESOURCE);
 }
 
-/* ---- in the launcher ------------------------------------------------------------------------------------------------------ */
+/* ---- in the launcher --------------------------------------------------------------------------------------------- */
 
 /* Waits for exec to close the pipe. Returns errno of a start that failed, 0 else. */
 static int read_failure(int fd)
@@ -222,10 +222,14 @@ static int prepare(struct start *start)
 
 int launcher_run(const struct launch *launch)
 {
-    struct start start = {.launch = launch, .listen_fd = -1, .progress_fd = -1, .lifeline = {-1, -1},
-                          .launcher_pid = getpid(),
-                          .supervision = {.signal_fd = -1, .started_s = clock_seconds(), .timeout_s = launch->timeout_s,
-                                          .steps = launch->steps}};
+    struct start start = {
+        .launch = launch,
+        .listen_fd = -1,
+        .progress_fd = -1,
+        .lifeline = {-1, -1},
+        .launcher_pid = getpid(),
+        .supervision = {
+            .signal_fd = -1, .started_s = clock_seconds(), .timeout_s = launch->timeout_s, .steps = launch->steps}};
     int status = prepare(&start);
     for (int rank = 0; rank < launch->ranks && !status; rank++)
         status = start_rank(&start, rank);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * ddp-train: DistributedDataParallel. Without a launcher's variables in the environment it is the launcher, and starts the
- * ranks; with RANK and WORLD_SIZE (ours, torchrun's) or a scheduler's variables it is a rank.
+ * ddp-train: DistributedDataParallel. Without a launcher's variables in the environment it is the launcher, and starts
+ * the ranks; with RANK and WORLD_SIZE (ours, torchrun's) or a scheduler's variables it is a rank.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,9 @@
 
 static int launch_ranks(const struct options *options, char **argv)
 {
-    const struct launch launch = {.ranks = options->gpus, .timeout_s = options->timeout, .argv = argv,
+    const struct launch launch = {.ranks = options->gpus,
+                                  .timeout_s = options->timeout,
+                                  .argv = argv,
                                   .steps = options->epochs ? 0 : (uint64_t)(options->warmup + options->steps)};
     return launcher_run(&launch);
 }
@@ -55,7 +57,7 @@ static int name_record(struct options *options, const struct environment *enviro
         log_error("no memory for the record's name");
         return EXIT_RESOURCE;
     }
-    options->record = path;   /* to the end of the process */
+    options->record = path; /* to the end of the process */
     return EXIT_OK;
 }
 
@@ -66,8 +68,10 @@ static int meet(const struct options *options, const struct environment *environ
         log_error("no memory for the options");
         return EXIT_RESOURCE;
     }
-    struct rendezvous rendezvous = {.environment = environment, .options = canonical,
-                                    .limit_s = options->rendezvous_timeout, .timeout_s = options->timeout};
+    struct rendezvous rendezvous = {.environment = environment,
+                                    .options = canonical,
+                                    .limit_s = options->rendezvous_timeout,
+                                    .timeout_s = options->timeout};
     progress_reach(environment->rank, PROGRESS_RENDEZVOUS, 0);
     int status = rendezvous_open(world, &rendezvous);
     free(canonical);
@@ -78,8 +82,8 @@ static int run_rank(struct options *options, const struct environment *environme
 {
     struct world world = {0};
     log_set_rank(environment->rank);
-    log_set_quiet(environment->rank > 0);   /* what all ranks would say alike, rank 0 says */
-    (void)prctl(PR_SET_NAME, "ddp-train rank");   /* started as /proc/self/exe, it would be called "exe" */
+    log_set_quiet(environment->rank > 0);       /* what all ranks would say alike, rank 0 says */
+    (void)prctl(PR_SET_NAME, "ddp-train rank"); /* started as /proc/self/exe, it would be called "exe" */
     int status = adopt_world_size(options, environment);
     if (!status)
         status = take_inheritance(environment);
@@ -92,7 +96,7 @@ static int run_rank(struct options *options, const struct environment *environme
         status = engine_configure(options, environment->local_world_size);
     if (!status)
         status = engine_run(&strategy_ddp, options, &world);
-    if (!status)   /* else the launcher tells where it failed */
+    if (!status) /* else the launcher tells where it failed */
         progress_reach(environment->rank, PROGRESS_END, 0);
     rendezvous_close(&world);
     return status;

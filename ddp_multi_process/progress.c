@@ -15,16 +15,16 @@
 #include "sys/log.h"
 
 struct entry {
-    _Alignas(64) _Atomic uint64_t word;   /* step * 256 + phase */
+    _Alignas(64) _Atomic uint64_t word; /* step * 256 + phase */
 };
 
-static struct entry *page;   /* of the process: set once, before any rank runs in it */
+static struct entry *page; /* of the process: set once, before any rank runs in it */
 static int page_ranks;
 
 const char *progress_phase_name(enum progress_phase phase)
 {
-    static const char *const names[PROGRESS_PHASES] = {"start", "rendezvous", "open", "step", "finish", "evaluation",
-                                                       "close", "end"};
+    static const char *const names[PROGRESS_PHASES] = {"start",  "rendezvous", "open",  "step",
+                                                       "finish", "evaluation", "close", "end"};
     return names[phase];
 }
 

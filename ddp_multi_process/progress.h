@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where each rank is: a page of shared memory that the launcher makes and the ranks write, so that the launcher can say in
- * which phase and step a rank died. Telling it costs one store. The same calls are the points at which DPBENCH_FAULT
+ * Where each rank is: a page of shared memory that the launcher makes and the ranks write, so that the launcher can say
+ * in which phase and step a rank died. Telling it costs one store. The same calls are the points at which DPBENCH_FAULT
  * makes a rank fail (rank_fault.h).
  */
 #ifndef DDP_PROGRESS_H
@@ -10,18 +10,18 @@
 #include <stdint.h>
 
 enum progress_phase {
-    PROGRESS_START,        /* not yet at the rendezvous */
+    PROGRESS_START, /* not yet at the rendezvous */
     PROGRESS_RENDEZVOUS,
-    PROGRESS_OPEN,         /* device, model, first broadcast */
-    PROGRESS_STEP,         /* enqueuing a step: `step` counts from 1, verification and warm-up included */
-    PROGRESS_FINISH,       /* waiting for the device */
+    PROGRESS_OPEN,   /* device, model, first broadcast */
+    PROGRESS_STEP,   /* enqueuing a step: `step` counts from 1, verification and warm-up included */
+    PROGRESS_FINISH, /* waiting for the device */
     PROGRESS_EVALUATION,
-    PROGRESS_CLOSE,        /* training is over: saving, closing */
-    PROGRESS_END,          /* about to leave with its exit code */
+    PROGRESS_CLOSE, /* training is over: saving, closing */
+    PROGRESS_END,   /* about to leave with its exit code */
     PROGRESS_PHASES,
 };
 
-const char *progress_phase_name(enum progress_phase phase);   /* "start", "rendezvous", ... */
+const char *progress_phase_name(enum progress_phase phase); /* "start", "rendezvous", ... */
 
 /* The launcher makes the page (a memfd; *fd is close-on-exec), a rank attaches what it inherited (closes fd). 0, or
  * EXIT_RESOURCE (reported). Both at most once a process; a process that has no page tells nobody. */

@@ -17,7 +17,7 @@
 
 static void die_of(int signal_number)
 {
-    signal(signal_number, SIG_DFL);   /* not what a sanitizer or a library made of it */
+    signal(signal_number, SIG_DFL); /* not what a sanitizer or a library made of it */
     raise(signal_number);
 }
 
@@ -44,9 +44,16 @@ static const struct fault {
     void (*happen)(int argument);
     int argument;
 } faults[] = {
-    {"kill", die_of, SIGKILL},  {"abort", die_of, SIGABRT}, {"segv", die_of, SIGSEGV},          {"fpe", die_of, SIGFPE},
-    {"bus", die_of, SIGBUS},    {"stop", die_of, SIGSTOP},  {"exit0", leave_with, EXIT_OK},     {"exit3", leave_with, EXIT_RESOURCE},
-    {"spin", spin, 0},          {"deaf", go_deaf, SIGTERM},
+    {"kill", die_of, SIGKILL},
+    {"abort", die_of, SIGABRT},
+    {"segv", die_of, SIGSEGV},
+    {"fpe", die_of, SIGFPE},
+    {"bus", die_of, SIGBUS},
+    {"stop", die_of, SIGSTOP},
+    {"exit0", leave_with, EXIT_OK},
+    {"exit3", leave_with, EXIT_RESOURCE},
+    {"spin", spin, 0},
+    {"deaf", go_deaf, SIGTERM},
 };
 
 static void try_all(int rank, enum progress_phase phase, uint64_t step)

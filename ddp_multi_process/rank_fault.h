@@ -16,7 +16,8 @@
 
 #include "progress.h"
 
-/* Fails here if it is planted here. Costs a look into the environment if nothing is planted. step counts from 1, 0: before the first. */
+/* Fails here if it is planted here. Costs a look into the environment if nothing is planted. step counts from 1, 0:
+ * before the first. */
 void rank_fault_point(int rank, enum progress_phase phase, uint64_t step);
 
 #endif

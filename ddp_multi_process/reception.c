@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Rank 0 receives the other ranks. One poll loop: the listening socket, visitors who have not proven anything yet, and
- * ranks that have joined (one that leaves now ends the rendezvous). A visitor has HANDSHAKE_LIMIT_S from its connection to
- * the last byte of its hello, however it doles them out; what is not a hello of this launch is dropped at the first
+ * ranks that have joined (one that leaves now ends the rendezvous). A visitor has HANDSHAKE_LIMIT_S from its connection
+ * to the last byte of its hello, however it doles them out; what is not a hello of this launch is dropped at the first
  * wrong tag. When something is wrong with the launch itself, every rank is told, late ones too for FAREWELL_S.
  */
 #include <errno.h>
@@ -20,27 +20,29 @@
 #include "sys/log.h"
 #include "wire.h"
 
-#define MAX_VISITORS 256      /* at a time; when one more comes, the one that has been here longest goes */
-#define VISITORS_A_ROUND 32   /* admitted before those who are here are heard again: a rank in a rush gets its word in */
+#define MAX_VISITORS 256 /* at a time; when one more comes, the one that has been here longest goes */
+
+/* Admitted before those who are here are heard again: in a rush of strangers a rank still gets its word in. */
+#define VISITORS_A_ROUND 32
 
 struct visitor {
     int fd;
     double deadline;
     struct greeting greeting;
     struct hello hello;
-    size_t received;    /* of hello and options together */
-    char *options;      /* [hello.options_bytes + 1], once the hello is believed */
+    size_t received; /* of hello and options together */
+    char *options;   /* [hello.options_bytes + 1], once the hello is believed */
 };
 
 struct reception {
     const struct rendezvous *rendezvous;
     int listen_fd;
-    int *sockets;               /* [world size]: joined ranks, -1 else */
-    struct hello *hellos;       /* [world size]: of joined ranks */
-    int joined;                 /* ranks that have joined, rank 0 included */
-    struct visitor visitors[MAX_VISITORS];   /* the first has been here longest */
+    int *sockets;                          /* [world size]: joined ranks, -1 else */
+    struct hello *hellos;                  /* [world size]: of joined ranks */
+    int joined;                            /* ranks that have joined, rank 0 included */
+    struct visitor visitors[MAX_VISITORS]; /* the first has been here longest */
     int visitor_count;
-    int exit_code;              /* of the verdict, once there is one */
+    int exit_code; /* of the verdict, once there is one */
     char verdict[ANSWER_MAX_TEXT_BYTES];
 };
 
@@ -63,7 +65,8 @@ static void drop_visitor(struct reception *reception, int index)
 static void send_answer(struct reception *reception, int fd, const struct hello *hello)
 {
     double deadline = clock_seconds() + FAREWELL_S;
-    struct answer answer = {.exit_code = (uint32_t)reception->exit_code, .text_bytes = (uint32_t)strlen(reception->verdict)};
+    struct answer answer = {.exit_code = (uint32_t)reception->exit_code,
+                            .text_bytes = (uint32_t)strlen(reception->verdict)};
     answer_seal(&answer, hello, reception->rendezvous->environment->token);
     if (wire_send(fd, &answer, sizeof(answer), deadline) == WIRE_OK)
         (void)wire_send(fd, reception->verdict, answer.text_bytes, deadline);
@@ -91,8 +94,8 @@ static void check_hello(struct reception *reception, const struct hello *hello)
 {
     int size = world_size(reception);
     if (hello->world_size != size)
-        condemn(reception, EXIT_RENDEZVOUS, "world sizes differ: %d on rank 0 and %d on rank %d", size, hello->world_size,
-                hello->rank);
+        condemn(reception, EXIT_RENDEZVOUS, "world sizes differ: %d on rank 0 and %d on rank %d", size,
+                hello->world_size, hello->rank);
     else if (hello->rank < 0 || hello->rank >= size)
         condemn(reception, EXIT_RENDEZVOUS, "a process calls itself rank %d: ranks are 0 to %d", hello->rank, size - 1);
     else if (hello->rank == 0)
@@ -111,12 +114,12 @@ static void receive_rank(struct reception *reception, int index)
     struct visitor *visitor = &reception->visitors[index];
     int rank = visitor->hello.rank;
     char difference[ANSWER_MAX_TEXT_BYTES / 2];
-    if (!reception->exit_code && options_differ(difference, sizeof(difference), reception->rendezvous->options,
-                                                visitor->options, rank))
+    if (!reception->exit_code &&
+        options_differ(difference, sizeof(difference), reception->rendezvous->options, visitor->options, rank))
         condemn(reception, EXIT_USAGE, "%s: all ranks need the same options", difference);
     if (reception->exit_code) {
         send_answer(reception, visitor->fd, &visitor->hello);
-        reception->joined++;   /* told: nobody waits for it */
+        reception->joined++; /* told: nobody waits for it */
     } else {
         reception->sockets[rank] = visitor->fd;
         reception->hellos[rank] = visitor->hello;
@@ -126,8 +129,8 @@ static void receive_rank(struct reception *reception, int index)
     drop_visitor(reception, index);
 }
 
-/* The head of a hello is here. Checks the tag first, then what it says, then makes room for the options. false: the visitor
- * is gone from the list. */
+/* The head of a hello is here. Checks the tag first, then what it says, then makes room for the options. false: the
+ * visitor is gone from the list. */
 static bool believe_head(struct reception *reception, int index)
 {
     static const struct answer unsealed_refusal = {.exit_code = EXIT_RENDEZVOUS};
@@ -155,7 +158,8 @@ static bool listen_to_visitor(struct reception *reception, int index)
     for (;;) {
         bool in_head = visitor->received < head;
         size_t whole = in_head ? head : head + visitor->hello.options_bytes;
-        char *to = in_head ? (char *)&visitor->hello + visitor->received : visitor->options + (visitor->received - head);
+        char *to =
+            in_head ? (char *)&visitor->hello + visitor->received : visitor->options + (visitor->received - head);
         if (visitor->received < whole) {
             ssize_t received = wire_receive_some(visitor->fd, to, whole - visitor->received);
             if (received == 0)
@@ -273,8 +277,8 @@ int reception_run(const struct rendezvous *rendezvous, int listen_fd, int *socke
     struct pollfd *polled = calloc(size + MAX_VISITORS, sizeof(*polled));
     int status = EXIT_RESOURCE;
     if (reception && hellos && polled) {
-        *reception = (struct reception){.rendezvous = rendezvous, .listen_fd = listen_fd, .sockets = sockets,
-                                        .hellos = hellos, .joined = 1};
+        *reception = (struct reception){
+            .rendezvous = rendezvous, .listen_fd = listen_fd, .sockets = sockets, .hellos = hellos, .joined = 1};
         receive_all(reception, polled);
         for (int rank = 1; rank < (int)size && !reception->exit_code; rank++)
             send_answer(reception, sockets[rank], &hellos[rank]);

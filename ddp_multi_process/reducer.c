@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two streams and two events a bucket: filled (compute -> communication) and reduced (communication -> compute). These are the
- * only edges between the streams. The next iteration's copies into a bucket come behind this one's copies out of it on
- * the compute stream, so nothing else has to be waited for.
+ * Two streams and two events a bucket: filled (compute -> communication) and reduced (communication -> compute). These
+ * are the only edges between the streams. The next iteration's copies into a bucket come behind this one's copies out
+ * of it on the compute stream, so nothing else has to be waited for.
  */
 #include "reducer.h"
 
@@ -20,7 +20,7 @@ static const struct model *model_of(const struct reducer *reducer)
     return reducer->replica->model;
 }
 
-/* ---- layout ------------------------------------------------------------------------------------------------------------- */
+/* ---- layout ------------------------------------------------------------------------------------------------------ */
 
 /* Makes buckets over the parameters in `order` (NULL: registration order). */
 static int make_layout(struct reducer *reducer, const int *order, const size_t *limits, int limit_count)
@@ -39,7 +39,7 @@ static int make_layout(struct reducer *reducer, const int *order, const size_t *
     if (status)
         return status;
 
-    size_t at = 0;   /* slices stand one behind the other, without padding */
+    size_t at = 0; /* slices stand one behind the other, without padding */
     for (int bucket = 0; bucket < reducer->layout.buckets; bucket++)
         for (int i = reducer->layout.first[bucket]; i < reducer->layout.first[bucket + 1]; i++) {
             int index = reducer->layout.tensors[i];
@@ -81,7 +81,7 @@ static int rebuild(struct reducer *reducer)
     return make_layout(reducer, reducer->ready_order, limits, 2);
 }
 
-/* ---- open and close ------------------------------------------------------------------------------------------------------ */
+/* ---- open and close ---------------------------------------------------------------------------------------------- */
 
 static int open_events(struct reducer *reducer, size_t count)
 {
@@ -114,8 +114,12 @@ static int open_parts(struct reducer *reducer)
 int reducer_open(struct reducer *reducer, struct world *world, struct replica *replica, struct timeline *timeline,
                  ncclComm_t comm, size_t cap_bytes, bool overlap)
 {
-    *reducer = (struct reducer){.world = world, .replica = replica, .timeline = timeline, .comm = comm,
-                                .cap_bytes = cap_bytes, .overlap = overlap};
+    *reducer = (struct reducer){.world = world,
+                                .replica = replica,
+                                .timeline = timeline,
+                                .comm = comm,
+                                .cap_bytes = cap_bytes,
+                                .overlap = overlap};
     int status = open_parts(reducer);
     if (status)
         reducer_close(reducer);
@@ -149,7 +153,7 @@ int reducer_restart(struct reducer *reducer)
     return make_one_bucket(reducer);
 }
 
-/* ---- an iteration -------------------------------------------------------------------------------------------------------- */
+/* ---- an iteration ------------------------------------------------------------------------------------------------ */
 
 int reducer_begin(struct reducer *reducer, uint64_t step)
 {
@@ -186,7 +190,7 @@ static int reduce_bucket(struct reducer *reducer, int bucket)
 static int reduce_full_buckets(struct reducer *reducer)
 {
     int status = EXIT_OK;
-    phase_begin(PHASE_ALLREDUCE_EXPOSED);   /* the name under which the bytes are counted, hidden or not */
+    phase_begin(PHASE_ALLREDUCE_EXPOSED); /* the name under which the bytes are counted, hidden or not */
     while (!status && reducer->next < reducer->layout.buckets && reducer->missing[reducer->next] == 0)
         status = reduce_bucket(reducer, reducer->next++);
     (void)nvtxRangePop();
@@ -214,8 +218,9 @@ static int copy_back(struct reducer *reducer, int bucket)
     for (int i = reducer->layout.first[bucket]; i < reducer->layout.first[bucket + 1]; i++) {
         int index = reducer->layout.tensors[i];
         size_t bytes = model_of(reducer)->parameters[index].count * sizeof(float);
-        GPU_TRY(cudaMemcpyAsync(replica_gradient(reducer->replica, index), reducer->memory + reducer->places[index].first,
-                                bytes, cudaMemcpyDeviceToDevice, reducer->replica->compute));
+        GPU_TRY(cudaMemcpyAsync(replica_gradient(reducer->replica, index),
+                                reducer->memory + reducer->places[index].first, bytes, cudaMemcpyDeviceToDevice,
+                                reducer->replica->compute));
     }
     return EXIT_OK;
 }
@@ -226,7 +231,8 @@ int reducer_finish(struct reducer *reducer)
     cudaStream_t compute = reducer->replica->compute;
     int buckets = reducer->layout.buckets;
     if (reducer->ready_count != model_of(reducer)->parameter_count) {
-        log_error("the backward pass made %d of %d gradients ready", reducer->ready_count, model_of(reducer)->parameter_count);
+        log_error("the backward pass made %d of %d gradients ready", reducer->ready_count,
+                  model_of(reducer)->parameter_count);
         return EXIT_CHECK_FAILED;
     }
     TRY(reduce_full_buckets(reducer));

@@ -6,9 +6,9 @@
  *     communication             all-reduce bucket 0 | all-reduce bucket 1 ...
  *
  * A gradient that is ready is multiplied by 1/N into its place in its bucket, on the compute stream. A bucket whose
- * gradients are all in is all-reduced (a plain sum, in place) on the communication stream when it is its turn: always in
- * index order, on all ranks. Iteration 1 has one bucket; at the beginning of iteration 2 buckets are made anew, once, in
- * the order in which rank 0's gradients became ready.
+ * gradients are all in is all-reduced (a plain sum, in place) on the communication stream when it is its turn: always
+ * in index order, on all ranks. Iteration 1 has one bucket; at the beginning of iteration 2 buckets are made anew,
+ * once, in the order in which rank 0's gradients became ready.
  */
 #ifndef DDP_REDUCER_H
 #define DDP_REDUCER_H
@@ -25,7 +25,7 @@
 /* Where a gradient lies. */
 struct place {
     int bucket;
-    size_t first;             /* element of the flat bucket memory */
+    size_t first; /* element of the flat bucket memory */
 };
 
 struct reducer {
@@ -36,26 +36,26 @@ struct reducer {
     ncclComm_t comm;
 
     bool overlap;
-    size_t cap_bytes;         /* --bucket-cap-mb: of every bucket but the first */
+    size_t cap_bytes; /* --bucket-cap-mb: of every bucket but the first */
     cudaStream_t communication;
-    float *memory;            /* device [parameter elements]: all buckets, one behind the other */
+    float *memory; /* device [parameter elements]: all buckets, one behind the other */
     struct bucket_layout layout;
-    struct place *places;     /* [parameters] */
-    int *missing;             /* [buckets <= parameters]: gradients not yet in */
-    cudaEvent_t *filled;      /* [parameters]: bucket b is full (compute stream) */
-    cudaEvent_t *reduced;     /* [parameters]: bucket b is summed (communication stream) */
-    int next;                 /* bucket whose turn it is */
+    struct place *places; /* [parameters] */
+    int *missing;         /* [buckets <= parameters]: gradients not yet in */
+    cudaEvent_t *filled;  /* [parameters]: bucket b is full (compute stream) */
+    cudaEvent_t *reduced; /* [parameters]: bucket b is summed (communication stream) */
+    int next;             /* bucket whose turn it is */
 
-    int *ready_order;         /* [parameters]: of iteration 1 */
+    int *ready_order; /* [parameters]: of iteration 1 */
     int ready_count;
-    uint64_t iteration;       /* syncing backward passes begun since open or restart */
-    uint64_t step;            /* the engine's number of the step, for fault points */
+    uint64_t iteration; /* syncing backward passes begun since open or restart */
+    uint64_t step;      /* the engine's number of the step, for fault points */
 };
 
 /* Allocates all that any layout can need (the replica's device is current). Returns 0 or an exit code (reported). */
 int reducer_open(struct reducer *reducer, struct world *world, struct replica *replica, struct timeline *timeline,
                  ncclComm_t comm, size_t cap_bytes, bool overlap);
-void reducer_close(struct reducer *reducer);   /* the streams are idle; a zeroed reducer is allowed */
+void reducer_close(struct reducer *reducer); /* the streams are idle; a zeroed reducer is allowed */
 
 /* Forgets the ready order: the next iteration is the first again. Streams are idle. */
 int reducer_restart(struct reducer *reducer);

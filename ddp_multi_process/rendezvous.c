@@ -19,7 +19,7 @@
 #include "sys/log.h"
 #include "wire.h"
 
-#define RETRY_S 0.02    /* between attempts while rank 0 does not listen yet */
+#define RETRY_S 0.02 /* between attempts while rank 0 does not listen yet */
 
 static struct addrinfo *resolve(const char *host, int port)
 {
@@ -51,7 +51,8 @@ int rendezvous_listen(const char *host, int port, int *listen_fd, int *bound)
         return EXIT_RESOURCE;
     int one = 1;
     int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    /* SO_REUSEADDR: a restart must not wait for the connections of the run before; two that LISTEN still exclude each other. */
+    /* SO_REUSEADDR: a restart must not wait for the connections of the run before; two that LISTEN still exclude each
+     * other. */
     bool good = fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) == 0 &&
                 bind(fd, address->ai_addr, address->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0 &&
                 (*bound = bound_port(fd)) > 0;
@@ -85,8 +86,8 @@ static int try_connect(const struct addrinfo *address, bool *refused)
     return -1;
 }
 
-/* Connects until a greeting comes. Once we have been greeted and then lost the connection in a rush of strangers, rank 0
- * must still be there: if it is not, waiting is in vain. */
+/* Connects until a greeting comes. Once we have been greeted and then lost the connection in a rush of strangers, rank
+ * 0 must still be there: if it is not, waiting is in vain. */
 static int connect_and_greet(const struct rendezvous *rendezvous, const struct addrinfo *address, double deadline,
                              bool was_greeted, struct greeting *greeting, int *socket)
 {
@@ -103,7 +104,8 @@ static int connect_and_greet(const struct rendezvous *rendezvous, const struct a
             *socket = fd;
             if (greeting_is_ours(greeting))
                 return EXIT_OK;
-            log_error("what answers at %s port %d is not a rank 0 of this program", environment->host, environment->port);
+            log_error("what answers at %s port %d is not a rank 0 of this program", environment->host,
+                      environment->port);
             return EXIT_RENDEZVOUS;
         }
         if (fd >= 0)
@@ -118,7 +120,8 @@ static int connect_and_greet(const struct rendezvous *rendezvous, const struct a
 }
 
 /* Rank 0's verdict: welcome (0), or the reason why not. *lost: the connection ended before there was one. */
-static int read_answer(const struct rendezvous *rendezvous, const struct hello *hello, double deadline, int socket, bool *lost)
+static int read_answer(const struct rendezvous *rendezvous, const struct hello *hello, double deadline, int socket,
+                       bool *lost)
 {
     struct answer answer;
     char text[ANSWER_MAX_TEXT_BYTES + 1] = "";
@@ -192,7 +195,8 @@ static int host(const struct rendezvous *rendezvous, int *sockets)
     if (status)
         return status;
     status = reception_run(rendezvous, listen_fd, sockets);
-    /* It stays in slot 0, open and deaf, to the end of the run: so the port stays taken, and a second job on it fails at once. */
+    /* It stays in slot 0, open and deaf, to the end of the run: so the port stays taken, and a second job on it fails
+     * at once. */
     sockets[0] = listen_fd;
     return status;
 }

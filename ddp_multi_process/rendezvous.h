@@ -10,18 +10,18 @@
 #include "environment.h"
 #include "run/world.h"
 
-#define HANDSHAKE_LIMIT_S 2.0     /* of each connection, from accept to the whole hello */
-#define FAREWELL_S 0.5            /* how long rank 0 stays to tell a refusal to ranks that come late */
+#define HANDSHAKE_LIMIT_S 2.0 /* of each connection, from accept to the whole hello */
+#define FAREWELL_S 0.5        /* how long rank 0 stays to tell a refusal to ranks that come late */
 
 struct rendezvous {
     const struct environment *environment;
-    const char *options;          /* canonical text; must be equal on all ranks */
-    double limit_s;               /* for all ranks to come */
-    double timeout_s;             /* of each host operation of the world that is made */
+    const char *options; /* canonical text; must be equal on all ranks */
+    double limit_s;      /* for all ranks to come */
+    double timeout_s;    /* of each host operation of the world that is made */
 };
 
-/* Returns 0 and *world (close with rendezvous_close), or, after the limit at the latest, reported on every rank that came:
- *   EXIT_RENDEZVOUS  ranks are missing (named), came twice, or left; world sizes differ; rank 0 does not answer
+/* Returns 0 and *world (close with rendezvous_close), or, after the limit at the latest, reported on every rank that
+ * came: EXIT_RENDEZVOUS  ranks are missing (named), came twice, or left; world sizes differ; rank 0 does not answer
  *   EXIT_USAGE       options differ (first one named with both values)
  *   EXIT_RESOURCE    rank 0 can't listen (port named) */
 int rendezvous_open(struct world *world, const struct rendezvous *rendezvous);

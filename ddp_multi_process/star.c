@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * gather and broadcast over the star. A message is a frame: head and data. Rank 0 reads all ranks' frames side by side, in
- * whatever pieces they come, so that it notices at once when any of them leaves.
+ * gather and broadcast over the star. A message is a frame: head and data. Rank 0 reads all ranks' frames side by side,
+ * in whatever pieces they come, so that it notices at once when any of them leaves.
  */
 #include "star.h"
 
@@ -16,7 +16,7 @@
 #include "sys/log.h"
 #include "wire.h"
 
-#define FAILURE_GRACE_S 0.5   /* for telling a failure to each rank: they are waiting for us */
+#define FAILURE_GRACE_S 0.5 /* for telling a failure to each rank: they are waiting for us */
 
 enum frame_kind { FRAME_DATA = 0x44445044, FRAME_FAILURE = 0x44445046 };
 
@@ -34,7 +34,7 @@ struct failure {
 /* What rank 0 has of one rank's frame so far. */
 struct arrival {
     struct frame frame;
-    size_t received;   /* of head and data together */
+    size_t received; /* of head and data together */
 };
 
 /* Rank 0: reports the failure here and tells it to every rank that still listens. Returns its exit code. */
@@ -57,8 +57,8 @@ static int fail_one(struct star *star, enum wire_result result, int rank)
         snprintf(failure.text, sizeof(failure.text), "rank %d did not come to host operation %u within %g s", rank,
                  star->operations, star->timeout_s);
     else
-        snprintf(failure.text, sizeof(failure.text), "rank %d has left: it closed its connection before host operation %u",
-                 rank, star->operations);
+        snprintf(failure.text, sizeof(failure.text),
+                 "rank %d has left: it closed its connection before host operation %u", rank, star->operations);
     return fail_all(star, &failure);
 }
 
@@ -69,8 +69,8 @@ static int check_head(struct star *star, const struct frame *frame, int rank, si
     if (frame->kind == FRAME_DATA && frame->operation == star->operations && frame->bytes == bytes)
         return EXIT_OK;
     snprintf(failure.text, sizeof(failure.text),
-             "ranks are not at the same host operation: rank %d at %u with %llu bytes, rank 0 at %u with %zu bytes", rank,
-             frame->operation, (unsigned long long)frame->bytes, star->operations, bytes);
+             "ranks are not at the same host operation: rank %d at %u with %llu bytes, rank 0 at %u with %zu bytes",
+             rank, frame->operation, (unsigned long long)frame->bytes, star->operations, bytes);
     return fail_all(star, &failure);
 }
 
@@ -148,8 +148,9 @@ static int receive_from_rank_0(struct star *star, void *data, size_t bytes)
         }
     } else if (result == WIRE_OK) {
         if (frame.kind != FRAME_DATA || frame.operation != star->operations || frame.bytes != bytes) {
-            log_error("ranks are not at the same host operation: rank 0 at %u with %llu bytes, rank %d at %u with %zu bytes",
-                      frame.operation, (unsigned long long)frame.bytes, star->rank, star->operations, bytes);
+            log_error(
+                "ranks are not at the same host operation: rank 0 at %u with %llu bytes, rank %d at %u with %zu bytes",
+                frame.operation, (unsigned long long)frame.bytes, star->rank, star->operations, bytes);
             return EXIT_CHECK_FAILED;
         }
         result = wire_receive(star->sockets[0], data, bytes, deadline);
@@ -218,8 +219,8 @@ int star_open(struct world *world, int rank, int size, int local_rank, int *sock
         return EXIT_RESOURCE;
     }
     *star = (struct star){.rank = rank, .size = size, .sockets = sockets, .timeout_s = timeout_s};
-    *world = (struct world){.rank = rank, .size = size, .local_rank = local_rank, .gather = gather,
-                            .broadcast = broadcast, .state = star};
+    *world = (struct world){
+        .rank = rank, .size = size, .local_rank = local_rank, .gather = gather, .broadcast = broadcast, .state = star};
     return EXIT_OK;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * One rank of DistributedDataParallel. What it adds to `single`: the models are compared and rank 0's parameters broadcast
- * once, at open; each rank takes its piece of the global batch; the reducer averages gradients during the last
- * micro-batch's backward pass; every rank updates its own parameters, which stay bit-equal. A world of one rank has nothing to
- * reduce: no buckets, no communicator, the steps of `single`.
+ * One rank of DistributedDataParallel. What it adds to `single`: the models are compared and rank 0's parameters
+ * broadcast once, at open; each rank takes its piece of the global batch; the reducer averages gradients during the
+ * last micro-batch's backward pass; every rank updates its own parameters, which stay bit-equal. A world of one rank
+ * has nothing to reduce: no buckets, no communicator, the steps of `single`.
  */
 #include "strategy.h"
 
@@ -22,36 +22,36 @@
 #include "verify.h"
 
 #define MIB ((size_t)1 << 20)
-#define FIRST_BROADCAST_BYTES (250 * MIB)   /* PyTorch's: of parameters in one broadcast at open */
+#define FIRST_BROADCAST_BYTES (250 * MIB) /* PyTorch's: of parameters in one broadcast at open */
 
 struct ddp {
     const struct options *options;
     const struct model *model;
     struct world *world;
     int device;
-    ncclComm_t comm;           /* NULL in a world of one */
+    ncclComm_t comm; /* NULL in a world of one */
     struct replica replica;
     struct optimizer optimizer;
     struct feed feed;
     struct timeline timeline;
     struct reducer reducer;
-    struct loss *losses;       /* [accumulate]: each sum is read when the step is finished */
+    struct loss *losses; /* [accumulate]: each sum is read when the step is finished */
     int loss_count;
-    int micro_batches;         /* of the step so far */
+    int micro_batches; /* of the step so far */
     size_t samples;
-    uint64_t step;             /* from 1: for the progress page */
+    uint64_t step; /* from 1: for the progress page */
     bool failed;
 };
 
-/* ---- open and close ------------------------------------------------------------------------------------------------------ */
+/* ---- open and close ---------------------------------------------------------------------------------------------- */
 
 static void ddp_close(void *state)
 {
     struct ddp *ddp = state;
-    if (!ddp->failed)   /* else the launcher is told where it failed */
+    if (!ddp->failed) /* else the launcher is told where it failed */
         progress_reach(ddp->world->rank, PROGRESS_CLOSE, ddp->step);
     (void)cudaSetDevice(ddp->device);
-    if (ddp->comm)   /* after a failure a collective may be under way that never ends */
+    if (ddp->comm) /* after a failure a collective may be under way that never ends */
         (void)(ddp->failed ? ncclCommAbort(ddp->comm) : ncclCommDestroy(ddp->comm));
     if (ddp->replica.compute)
         (void)cudaStreamSynchronize(ddp->replica.compute);
@@ -73,9 +73,11 @@ static int choose_device(struct ddp *ddp)
     TRY(gpu_device_count(&count));
     if (ddp->device >= count) {
         const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-        log_error("local rank %d of %d ranks needs device %d, but %d %s there (CUDA_VISIBLE_DEVICES %s): start at most %d "
-                  "ranks here", ddp->device, ddp->world->size, ddp->device, count, count == 1 ? "is" : "are",
-                  visible ? visible : "is not set", count);
+        log_error(
+            "local rank %d of %d ranks needs device %d, but %d %s there (CUDA_VISIBLE_DEVICES %s): start at most %d "
+            "ranks here",
+            ddp->device, ddp->world->size, ddp->device, count, count == 1 ? "is" : "are",
+            visible ? visible : "is not set", count);
         return EXIT_RESOURCE;
     }
     GPU_TRY(cudaSetDevice(ddp->device));
@@ -173,8 +175,8 @@ static int ddp_open(void **state, const struct run *run)
         log_error("no memory for a rank");
         return EXIT_RESOURCE;
     }
-    *ddp = (struct ddp){.options = run->options, .model = run->model, .world = run->world,
-                        .device = run->world->local_rank};
+    *ddp = (struct ddp){
+        .options = run->options, .model = run->model, .world = run->world, .device = run->world->local_rank};
     progress_reach(run->world->rank, PROGRESS_OPEN, 0);
     int status = open_all(ddp, run);
     if (status) {
@@ -186,7 +188,7 @@ static int ddp_open(void **state, const struct run *run)
     return EXIT_OK;
 }
 
-/* ---- a step ---------------------------------------------------------------------------------------------------------------- */
+/* ---- a step ------------------------------------------------------------------------------------------------------ */
 
 /* d loss / d logits of each of this rank's samples. The reducer divides by the number of ranks N, so:
  *   samples  N times the one-device value: the sum over ranks is exactly the one-device gradient (sum of sums / count);
@@ -299,7 +301,7 @@ static int ddp_evaluate(void *state, const uint32_t *indices, size_t count, stru
     return EXIT_OK;
 }
 
-/* ---- the rest of the table ------------------------------------------------------------------------------------------------ */
+/* ---- the rest of the table --------------------------------------------------------------------------------------- */
 
 static int ddp_devices(void *state)
 {

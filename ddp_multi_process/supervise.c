@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The event loop of the launcher. epoll gives ready descriptors in the order in which they became ready: when two ranks die
- * before we are awake, the first one is still seen first (poll would show the lower number first).
+ * The event loop of the launcher. epoll gives ready descriptors in the order in which they became ready: when two ranks
+ * die before we are awake, the first one is still seen first (poll would show the lower number first).
  */
 #include "supervise.h"
 
@@ -28,9 +28,9 @@ enum ending { RUNNING, TERMINATING, KILLING };
 
 /* Why the run ends. */
 struct cause {
-    int exit_code;       /* 0: nothing has gone wrong */
-    bool by_exit_code;   /* a rank left by itself: perhaps only because another one died */
-    char text[512];      /* of the last line */
+    int exit_code;     /* 0: nothing has gone wrong */
+    bool by_exit_code; /* a rank left by itself: perhaps only because another one died */
+    char text[512];    /* of the last line */
 };
 
 struct watch {
@@ -38,12 +38,13 @@ struct watch {
     int epoll_fd;
     int alive;
     enum ending ending;
-    double escalate_s;   /* when TERM becomes KILL, and KILL becomes giving up */
+    double escalate_s; /* when TERM becomes KILL, and KILL becomes giving up */
     struct cause cause;
 };
 
 /* "rank 2 (pid 4711)" and where it is: "in step 17 of 40, phase finish". */
-static void describe_rank(const struct watch *watch, int rank, char *who, size_t who_size, char *where, size_t where_size)
+static void describe_rank(const struct watch *watch, int rank, char *who, size_t who_size, char *where,
+                          size_t where_size)
 {
     uint64_t step;
     enum progress_phase phase = progress_read(rank, &step);
@@ -80,8 +81,8 @@ static void kill_all(struct watch *watch)
     signal_all(watch, SIGKILL);
 }
 
-/* The first cause counts. But a rank that left by itself may have done so because another one died: when that one's death
- * arrives a moment later, by a signal that is not ours, it is the cause. */
+/* The first cause counts. But a rank that left by itself may have done so because another one died: when that one's
+ * death arrives a moment later, by a signal that is not ours, it is the cause. */
 static void blame(struct watch *watch, const struct cause *cause)
 {
     bool first = watch->cause.exit_code == 0;
@@ -91,7 +92,8 @@ static void blame(struct watch *watch, const struct cause *cause)
 
 static bool is_our_signal(const struct watch *watch, int signal_number)
 {
-    return (watch->ending != RUNNING && signal_number == SIGTERM) || (watch->ending == KILLING && signal_number == SIGKILL);
+    return (watch->ending != RUNNING && signal_number == SIGTERM) ||
+           (watch->ending == KILLING && signal_number == SIGKILL);
 }
 
 /* Steps and phases that a rank has behind it; a stopped rank counts as furthest behind. */
@@ -112,8 +114,38 @@ static void name_straggler(const struct watch *watch, int waiting, char *text, s
     char who[64], where[128];
     describe_rank(watch, straggler, who, sizeof(who), where, sizeof(where));
     if (straggler != waiting)
-        snprintf(text, size, "; furthest behind is %s%s %s", who, watch->run->processes[straggler].stopped ? ", stopped," : "",
-                 where);
+        snprintf(text, size, "; furthest behind is %s%s %s", who,
+                 watch->run->processes[straggler].stopped ? ", stopped," : "", where);
+}
+
+/* What the end of a rank means for the run; exit code 0: nothing, it was to end, or ended by our will. */
+static struct cause judge(const struct watch *watch, int rank, const siginfo_t *info)
+{
+    struct cause cause = {0};
+    uint64_t step;
+    enum progress_phase phase = progress_read(rank, &step);
+    char who[64], where[128], straggler[256] = "";
+    describe_rank(watch, rank, who, sizeof(who), where, sizeof(where));
+    if (info->si_code != CLD_EXITED) {
+        if (is_our_signal(watch, info->si_status))
+            return cause;
+        const char *name = sigabbrev_np(info->si_status);
+        cause.exit_code = EXIT_SIGNAL + info->si_status;
+        snprintf(cause.text, sizeof(cause.text), "%s died of signal %d (SIG%s) %s", who, info->si_status,
+                 name ? name : "?", where);
+    } else if (info->si_status != 0) {
+        if (info->si_status == EXIT_TIME_LIMIT)
+            name_straggler(watch, rank, straggler, sizeof(straggler));
+        cause.exit_code = info->si_status;
+        cause.by_exit_code = true;
+        snprintf(cause.text, sizeof(cause.text), "%s ended with exit code %d %s%s", who, info->si_status, where,
+                 straggler);
+    } else if (phase != PROGRESS_END) {
+        cause.exit_code = EXIT_CHECK_FAILED;
+        snprintf(cause.text, sizeof(cause.text), "%s left after step %llu of %llu with exit code 0", who,
+                 (unsigned long long)(step ? step - 1 : 0), (unsigned long long)watch->run->steps);
+    }
+    return cause;
 }
 
 static void on_exit_event(struct watch *watch, int rank)
@@ -127,31 +159,9 @@ static void on_exit_event(struct watch *watch, int rank)
     process->pidfd = -1;
     process->stopped = false;
     watch->alive--;
-
-    uint64_t step;
-    enum progress_phase phase = progress_read(rank, &step);
-    char who[64], where[128], straggler[256] = "";
-    describe_rank(watch, rank, who, sizeof(who), where, sizeof(where));
-    struct cause cause = {0};
-    if (info.si_code != CLD_EXITED) {
-        if (is_our_signal(watch, info.si_status))
-            return;
-        cause.exit_code = EXIT_SIGNAL + info.si_status;
-        snprintf(cause.text, sizeof(cause.text), "%s died of signal %d (SIG%s) %s", who, info.si_status,
-                 sigabbrev_np(info.si_status) ? sigabbrev_np(info.si_status) : "?", where);
-    } else if (info.si_status != 0) {
-        if (info.si_status == EXIT_TIME_LIMIT)
-            name_straggler(watch, rank, straggler, sizeof(straggler));
-        cause.exit_code = info.si_status;
-        cause.by_exit_code = true;
-        snprintf(cause.text, sizeof(cause.text), "%s ended with exit code %d %s%s", who, info.si_status, where, straggler);
-    } else if (phase != PROGRESS_END) {
-        cause.exit_code = EXIT_CHECK_FAILED;
-        snprintf(cause.text, sizeof(cause.text), "%s left after step %llu of %llu with exit code 0", who,
-                 (unsigned long long)(step ? step - 1 : 0), (unsigned long long)watch->run->steps);
-    } else {
+    struct cause cause = judge(watch, rank, &info);
+    if (!cause.exit_code)
         return;
-    }
     blame(watch, &cause);
     terminate(watch, SIGTERM);
 }
@@ -162,15 +172,16 @@ static void on_child_signal(struct watch *watch)
     for (int rank = 0; rank < watch->run->ranks; rank++) {
         struct rank_process *process = &watch->run->processes[rank];
         siginfo_t info = {0};
-        if (process->pidfd < 0 || waitid(P_PID, (id_t)process->pid, &info, WSTOPPED | WCONTINUED | WNOHANG) != 0 || !info.si_pid)
+        if (process->pidfd < 0 || waitid(P_PID, (id_t)process->pid, &info, WSTOPPED | WCONTINUED | WNOHANG) != 0 ||
+            !info.si_pid)
             continue;
         process->stopped = info.si_code == CLD_STOPPED;
         process->stopped_s = clock_seconds();
         char who[64], where[128];
         describe_rank(watch, rank, who, sizeof(who), where, sizeof(where));
         if (process->stopped && watch->ending == RUNNING)
-            log_warning("%s was stopped by signal %d %s: the run ends in %g s unless it goes on", who, info.si_status, where,
-                        watch->run->timeout_s);
+            log_warning("%s was stopped by signal %d %s: the run ends in %g s unless it goes on", who, info.si_status,
+                        where, watch->run->timeout_s);
     }
 }
 

@@ -29,7 +29,8 @@ static void format_shape(char *text, size_t size, const struct description *desc
 {
     size_t used = (size_t)snprintf(text, size, "[");
     for (int i = 0; i < description->dims && used < size; i++)
-        used += (size_t)snprintf(text + used, size - used, "%s%llu", i ? ", " : "", (unsigned long long)description->shape[i]);
+        used += (size_t)snprintf(text + used, size - used, "%s%llu", i ? ", " : "",
+                                 (unsigned long long)description->shape[i]);
     if (used < size)
         snprintf(text + used, size - used, "]");
 }
@@ -51,8 +52,9 @@ static void compare_shapes(struct verdict *verdict, const struct description *al
             format_shape(our_shape, sizeof(our_shape), ours);
             format_shape(their_shape, sizeof(their_shape), theirs);
             verdict->exit_code = EXIT_CHECK_FAILED;
-            snprintf(verdict->text, sizeof(verdict->text), "models differ: parameter %s has shape %s on rank 0 and %s on rank %d",
-                     ours->name, our_shape, their_shape, rank);
+            snprintf(verdict->text, sizeof(verdict->text),
+                     "models differ: parameter %s has shape %s on rank 0 and %s on rank %d", ours->name, our_shape,
+                     their_shape, rank);
             return;
         }
 }
@@ -77,8 +79,8 @@ static int verify_count(struct world *world, int32_t count)
     for (int rank = 1; world->rank == 0 && !status && rank < world->size && !verdict.exit_code; rank++)
         if (counts[rank] != count) {
             verdict.exit_code = EXIT_CHECK_FAILED;
-            snprintf(verdict.text, sizeof(verdict.text), "models differ: rank 0 has %d parameters and rank %d has %d", count,
-                     rank, counts[rank]);
+            snprintf(verdict.text, sizeof(verdict.text), "models differ: rank 0 has %d parameters and rank %d has %d",
+                     count, rank, counts[rank]);
         }
     if (count == 0 && !verdict.exit_code) {
         verdict.exit_code = EXIT_USAGE;

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Starting trainers and breaking them: what the process tests of this folder share.
 
-A run is marked by a variable of its own in the environment, so that what is left of it can be found whatever it is called.
+A run is marked by a variable of its own in the environment, so that what is left of it can be found whatever it is
+called.
 A rank's place (phase, step) is read from the launcher's progress page: tests wait for a place, never for a time.
 """
 import os
@@ -30,8 +31,8 @@ def check(condition, message):
 
 def clean_environment(extra=None):
     """The environment without anything that a launcher or an earlier test may have set."""
-    prefixes = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "TORCHELASTIC", "SLURM_", "OMPI_", "PMI", "DDP_TRAIN_", "DPBENCH_",
-                "CUDA_VISIBLE_DEVICES", "SOFTGPU_")
+    prefixes = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "TORCHELASTIC", "SLURM_", "OMPI_", "PMI", "DDP_TRAIN_",
+                "DPBENCH_", "CUDA_VISIBLE_DEVICES", "SOFTGPU_")
     environment = {k: v for k, v in os.environ.items() if not k.startswith(prefixes)}
     environment.update(extra or {})
     return environment
@@ -53,7 +54,7 @@ class Run:
         self.page = None
 
     def finish(self, limit=30.0):
-        """Waits for the end of the command and of all that hold its output; returns its code. Kills what outlives it."""
+        """Waits for the end of the command and of all that hold its output; returns its code. Kills what stays."""
         try:
             self.out, self.err = self.process.communicate(timeout=limit + SLACK)
         except subprocess.TimeoutExpired:
@@ -185,7 +186,7 @@ def files_in(folder):
 
 
 def run_tests(functions):
-    """Runs each test; nothing may be left behind in /dev/shm or the folder for temporary files. Exits with 1 if one fails."""
+    """Runs each test; nothing may be left behind in /dev/shm. Exits with 1 if one fails."""
     failed = 0
     chosen = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else ""
     for function in functions:

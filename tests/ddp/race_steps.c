@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Some updates of DDP (ranks as threads) and DP, small and varied enough to need every cudaStreamWaitEvent of the trainers.
- * Built for the thread sanitizer: tests/run/test_waits.py runs it once as it is, and once without each of the waits.
+ * Some updates of DDP (ranks as threads) and DP, small and varied enough to need every cudaStreamWaitEvent of the
+ * trainers. Built for the thread sanitizer: tests/run/test_waits.py runs it once as it is, and once without each of the
+ * waits.
  */
 #include <stdio.h>
 
@@ -14,7 +15,7 @@
 
 #define MAX_RANKS_HERE 4
 #define MODEL "--model", "mlp", "--data", "digits", "--lr", "0.1"
-#define WIDE MODEL, "--width", "512", "--depth", "3"   /* several buckets */
+#define WIDE MODEL, "--width", "512", "--depth", "3" /* several buckets */
 #define SMALL MODEL, "--width", "32", "--depth", "1"
 
 static int train(const struct strategy *strategy, const char *program, const char *const *arguments)
@@ -48,7 +49,8 @@ static int train_all(void)
 
 int main(void)
 {
-    const struct gpu_settings settings = {.cores_per_device = 1, .devices_used = MAX_RANKS_HERE, .collective_limit_s = 60};
+    const struct gpu_settings settings = {
+        .cores_per_device = 1, .devices_used = MAX_RANKS_HERE, .collective_limit_s = 60};
     log_set_quiet(true);
     int status = gpu_configure(&settings);
     if (!status)

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include "ddp_multi_process/bucket.h"
@@ -35,7 +36,7 @@ static void make_big_model(size_t bytes[24], int ready[24])
     bytes[20] = bytes[21] = 1024 * 4;
     bytes[22] = 10 * 1024 * 4;
     bytes[23] = 10 * 4;
-    const int head[4] = {23, 22, 20, 21};   /* bias before weight in a Linear, weight before bias in BatchNorm */
+    const int head[4] = {23, 22, 20, 21}; /* bias before weight in a Linear, weight before bias in BatchNorm */
     for (int i = 0; i < 4; i++)
         ready[i] = head[i];
     for (int i = 4; i < 24; i++)
@@ -66,7 +67,8 @@ static void rebuilt_in_ready_order(void **state)
     make_big_model(bytes, ready);
     assert_int_equal(bucket_assign(&layout, bytes, NULL, ready, 24, limits, 2), 0);
     const size_t expected[] = {4247592, 29388800, 8396800};
-    const int tensors[] = {23, 22, 20, 21, 19, 18, -1, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, -1, 3, 2, 1, 0, -1};
+    const int tensors[] = {23, 22, 20, 21, 19, 18, -1, 17, 16, 15, 14, 13, 12, 11,
+                           10, 9,  8,  7,  6,  5,  4,  -1, 3,  2,  1,  0,  -1};
     check_layout(&layout, expected, tensors, 3);
     bucket_layout_free(&layout);
 }
@@ -151,9 +153,12 @@ static void cap_of_0_is_a_bucket_a_tensor(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_bucket_in_iteration_1), cmocka_unit_test(rebuilt_in_ready_order),
-        cmocka_unit_test(cap_of_4_mib),              cmocka_unit_test(forward_order),
-        cmocka_unit_test(mixed_sizes),               cmocka_unit_test(types_apart),
+        cmocka_unit_test(one_bucket_in_iteration_1),
+        cmocka_unit_test(rebuilt_in_ready_order),
+        cmocka_unit_test(cap_of_4_mib),
+        cmocka_unit_test(forward_order),
+        cmocka_unit_test(mixed_sizes),
+        cmocka_unit_test(types_apart),
         cmocka_unit_test(cap_of_0_is_a_bucket_a_tensor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

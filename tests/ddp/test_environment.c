@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
 #include <cmocka.h>
 
 #include "ddp_multi_process/environment.h"
@@ -42,7 +43,8 @@ static void torchrun(void **state)
     (void)state;
     struct environment environment;
     assert_int_equal(READ(&environment, -1, "RANK=5", "WORLD_SIZE=8", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=4",
-                          "MASTER_ADDR=10.0.0.7", "MASTER_PORT=1234", "TORCHELASTIC_RUN_ID=job"), 0);
+                          "MASTER_ADDR=10.0.0.7", "MASTER_PORT=1234", "TORCHELASTIC_RUN_ID=job"),
+                     0);
     assert_string_equal(environment.source, "RANK");
     assert_int_equal(environment.rank, 5);
     assert_int_equal(environment.world_size, 8);
@@ -61,7 +63,8 @@ static void torchrun(void **state)
     assert_int_equal(READ(&other, 3, "RANK=5", "WORLD_SIZE=8"), 0);
     assert_int_equal(other.local_rank, 3);
     /* torchrun's agent holds MASTER_PORT itself. */
-    assert_int_equal(READ(&other, -1, "RANK=0", "WORLD_SIZE=1", "MASTER_PORT=1234", "TORCHELASTIC_USE_AGENT_STORE=True"), 0);
+    assert_int_equal(
+        READ(&other, -1, "RANK=0", "WORLD_SIZE=1", "MASTER_PORT=1234", "TORCHELASTIC_USE_AGENT_STORE=True"), 0);
     assert_int_equal(other.port, 1235);
 }
 
@@ -72,8 +75,8 @@ static void schedulers(void **state)
     assert_int_equal(READ(&environment, -1, "SLURM_PROCID=3", "SLURM_NTASKS=4", "SLURM_LOCALID=1"), 0);
     assert_int_equal(environment.rank, 3);
     assert_int_equal(environment.local_rank, 1);
-    assert_int_equal(READ(&environment, -1, "OMPI_COMM_WORLD_RANK=2", "OMPI_COMM_WORLD_SIZE=4",
-                          "OMPI_COMM_WORLD_LOCAL_RANK=0"), 0);
+    assert_int_equal(
+        READ(&environment, -1, "OMPI_COMM_WORLD_RANK=2", "OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_LOCAL_RANK=0"), 0);
     assert_int_equal(environment.rank, 2);
     assert_int_equal(environment.local_rank, 0);
     assert_int_equal(READ(&environment, -1, "PMI_RANK=1", "PMI_SIZE=2"), 0);
@@ -118,7 +121,8 @@ static void a_token_is_taken_out_of_the_environment(void **state)
     (void)state;
     struct environment environment;
     assert_int_equal(READ(&environment, -1, "RANK=0", "WORLD_SIZE=1", ENV_TOKEN "=000102030405060708090a0b0c0d0e0f",
-                          ENV_LISTEN_FD "=7"), 0);
+                          ENV_LISTEN_FD "=7"),
+                     0);
     for (int i = 0; i < TOKEN_BYTES; i++)
         assert_int_equal(environment.token[i], i);
     assert_int_equal(environment.listen_fd, 7);

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
 #include <cmocka.h>
 
 #include "ddp_multi_process/hello.h"
@@ -117,12 +118,9 @@ static void differing_options_are_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(siphash_vectors),
-        cmocka_unit_test(a_good_hello_is_believed),
-        cmocka_unit_test(no_byte_can_be_changed),
-        cmocka_unit_test(a_replayed_hello_is_worth_nothing),
-        cmocka_unit_test(another_token_is_refused),
-        cmocka_unit_test(differing_options_are_named),
+        cmocka_unit_test(siphash_vectors),          cmocka_unit_test(a_good_hello_is_believed),
+        cmocka_unit_test(no_byte_can_be_changed),   cmocka_unit_test(a_replayed_hello_is_worth_nothing),
+        cmocka_unit_test(another_token_is_refused), cmocka_unit_test(differing_options_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,7 +45,7 @@ def receive(connection, count, limit=2 + SLACK):
     return data
 
 
-# ---- ranks by hand -------------------------------------------------------------------------------------------------------
+# ---- ranks by hand ---------------------------------------------------------------------------------------------------
 
 
 def test_by_hand():
@@ -55,8 +55,8 @@ def test_by_hand():
 
 def test_schedulers():
     port = free_port()
-    slurm = [Run(toy(), {"SLURM_PROCID": str(r), "SLURM_NTASKS": "2", "SLURM_LOCALID": str(r), "MASTER_PORT": str(port)})
-             for r in range(2)]
+    slurm = [Run(toy(), {"SLURM_PROCID": str(r), "SLURM_NTASKS": "2", "SLURM_LOCALID": str(r),
+                         "MASTER_PORT": str(port)}) for r in range(2)]
     expect_all(dict(enumerate(slurm)), 0, "")
     mpi = [Run(toy(), {"OMPI_COMM_WORLD_RANK": str(r), "OMPI_COMM_WORLD_SIZE": "2", "MASTER_PORT": str(port)})
            for r in range(2)]
@@ -98,8 +98,8 @@ def test_other_options():
 
 
 def test_wrong_numbers():
-    for rank, world, text in ((4, 4, "RANK=4, but WORLD_SIZE=4"), (-1, 4, "RANK=-1"), ("4x", 4, "RANK=4x"), (0, -1, "WORLD_SIZE=-1"),
-                              (0, 10**9, "WORLD_SIZE=1000000000")):
+    for rank, world, text in ((4, 4, "RANK=4, but WORLD_SIZE=4"), (-1, 4, "RANK=-1"), ("4x", 4, "RANK=4x"),
+                              (0, -1, "WORLD_SIZE=-1"), (0, 10**9, "WORLD_SIZE=1000000000")):
         run = Run(toy(), {"RANK": str(rank), "WORLD_SIZE": str(world)})
         expect(run, 2, text, limit=1)
 
@@ -151,7 +151,7 @@ def test_survivors_without_a_launcher():
         runs[2].finish()
 
 
-# ---- where it listens, and ports ------------------------------------------------------------------------------------------
+# ---- where it listens, and ports -------------------------------------------------------------------------------------
 
 
 def test_listens_on_127_0_0_1_only():
@@ -209,11 +209,11 @@ def test_another_program_answers():
         connection.close()
 
 
-# ---- strangers -------------------------------------------------------------------------------------------------------------
+# ---- strangers -------------------------------------------------------------------------------------------------------
 
 
 def with_strangers(visit):
-    """Ranks 0 to 2 of 4 wait; strangers visit; then rank 3 comes and the job must start at once, while they are there."""
+    """Ranks 0 to 2 of 4 wait; strangers visit; then rank 3 comes: the job must start at once, while they are there."""
     port = free_port()
     runs = by_hand(toy(), (0, 1, 2), 4, port)
     wait_listening(port)
@@ -302,7 +302,7 @@ def test_a_wrong_token():
 
 
 def test_a_replayed_hello():
-    """Rank 2's hello, recorded by a false rank 0, then played to the true one, before and after rank 2 itself has come."""
+    """Rank 2's hello, recorded by a false rank 0, then played to the true one before rank 2 itself has come."""
     with socket.socket() as false_rank_0:
         false_rank_0.bind(("127.0.0.1", 0))
         false_rank_0.listen()

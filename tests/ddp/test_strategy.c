@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * DDP against single and DP, with ranks as threads: equal bit for bit where semantics.md says so (N a power of two, even
- * pieces, no accumulation, against DP), within rounding elsewhere; and what must not change anything: overlap, bucket sizes.
+ * DDP against single and DP, with ranks as threads: equal bit for bit where semantics.md says so (N a power of two,
+ * even pieces, no accumulation, against DP), within rounding elsewhere; and what must not change anything: overlap,
+ * bucket sizes.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -10,6 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+
 #include <cmocka.h>
 
 #include "ddp_multi_process/strategy.h"
@@ -31,7 +33,7 @@ static void train_with(struct training *training, const struct strategy *strateg
     assert_int_equal(training_run(training, codes), 0);
     assert_int_equal(training->different_ranks, 0);
 }
-#define TRAIN(training, strategy, program, ...) \
+#define TRAIN(training, strategy, program, ...)                                                                        \
     train_with(training, strategy, program, (const char *const[]){MODEL, __VA_ARGS__, NULL})
 
 static bool same_bits(const struct training *a, const struct training *b)
@@ -61,16 +63,21 @@ static void check_close(const struct training *a, const struct training *b, doub
 {
     double found = distance(a, a->parameters, b->parameters), gradients = distance(a, a->gradients, b->gradients);
     if (!(found <= limit) || !(gradients <= limit * 10))
-        fail_msg("parameters differ by %g, gradients by %g; expected at most %g and %g", found, gradients, limit, limit * 10);
+        fail_msg("parameters differ by %g, gradients by %g; expected at most %g and %g", found, gradients, limit,
+                 limit * 10);
 }
 
 /* N = 1, 2, 4, 8 with even pieces: DP's bits. Others: single's within rounding. */
 static void equals_dp_and_single(void **state)
 {
     (void)state;
-    static const struct { const char *ranks, *batch; bool bits; } cells[] = {
-        {"1", "32", true}, {"2", "32", true}, {"4", "32", true}, {"8", "32", true}, {"3", "33", false}, {"3", "32", false},
-        {"4", "10", false}, {"4", "5", false}, {"8", "9", false}, {"4", "3", false}, {"8", "1", false},
+    static const struct {
+        const char *ranks, *batch;
+        bool bits;
+    } cells[] = {
+        {"1", "32", true},  {"2", "32", true},  {"4", "32", true},  {"8", "32", true},
+        {"3", "33", false}, {"3", "32", false}, {"4", "10", false}, {"4", "5", false},
+        {"8", "9", false},  {"4", "3", false},  {"8", "1", false},
     };
     for (size_t i = 0; i < sizeof(cells) / sizeof(cells[0]); i++) {
         struct training single, dp, ddp;
@@ -78,8 +85,7 @@ static void equals_dp_and_single(void **state)
         TRAIN(&dp, &strategy_dp, "dp-train", "--gpus", cells[i].ranks, "--global-batch", cells[i].batch);
         TRAIN(&ddp, &strategy_ddp, "ddp-train", "--gpus", cells[i].ranks, "--global-batch", cells[i].batch);
         print_message("N = %s, batch %s: from single %.1e, from DP %.1e\n", cells[i].ranks, cells[i].batch,
-                      distance(&ddp, ddp.parameters, single.parameters),
-                      distance(&ddp, ddp.parameters, dp.parameters));
+                      distance(&ddp, ddp.parameters, single.parameters), distance(&ddp, ddp.parameters, dp.parameters));
         if (cells[i].bits)
             assert_true(same_bits(&ddp, &dp));
         check_close(&ddp, &dp, 1e-6);
@@ -101,8 +107,8 @@ static void scale_of_gradients(void **state)
         for (int n = 0; n < 5; n++)
             for (int k = 0; k < 3; k++) {
                 struct training single, ddp;
-                TRAIN(&single, &strategy_single, "dp-train", "--strategy", "single", "--global-batch", "24", "--loss", losses[l][0],
-                      "--lr", losses[l][1]);
+                TRAIN(&single, &strategy_single, "dp-train", "--strategy", "single", "--global-batch", "24", "--loss",
+                      losses[l][0], "--lr", losses[l][1]);
                 TRAIN(&ddp, &strategy_ddp, "ddp-train", "--gpus", ranks[n], "--global-batch", "24", "--accumulate",
                       accumulations[k], "--loss", losses[l][0], "--lr", losses[l][1]);
                 check_close(&ddp, &single, 2e-6);
@@ -135,7 +141,10 @@ static void overlap_changes_no_bit(void **state)
 static void bucket_sizes_change_nothing(void **state)
 {
     (void)state;
-    static const struct { const char *cap; int buckets; } cells[] = {{"25", 2}, {"1", 3}, {"0.1", 3}, {"0", 5}, {"1000", 2}};
+    static const struct {
+        const char *cap;
+        int buckets;
+    } cells[] = {{"25", 2}, {"1", 3}, {"0.1", 3}, {"0", 5}, {"1000", 2}};
     struct training reference, other;
     TRAIN(&reference, &strategy_ddp, "ddp-train", WIDE);
     for (size_t i = 0; i < sizeof(cells) / sizeof(cells[0]); i++) {
@@ -148,8 +157,8 @@ static void bucket_sizes_change_nothing(void **state)
     training_close(&reference);
 }
 
-/* Uneven pieces, PyTorch's mean of means: another gradient than one device's, and the one that the formula gives. 10 samples on
- * 4 ranks are 3 3 3 1. */
+/* Uneven pieces, PyTorch's mean of means: another gradient than one device's, and the one that the formula gives. 10
+ * samples on 4 ranks are 3 3 3 1. */
 static void mean_of_means(void **state)
 {
     (void)state;
@@ -179,7 +188,10 @@ static void add_moved(void *context, const char *range, int from, int to, uint64
 static void bytes_are_the_formula(void **state)
 {
     (void)state;
-    static const struct { const char *ranks, *accumulate; uint64_t n; } cells[] = {
+    static const struct {
+        const char *ranks, *accumulate;
+        uint64_t n;
+    } cells[] = {
         {"1", "1", 1}, {"2", "1", 2}, {"2", "4", 2}, {"3", "1", 3}, {"4", "1", 4}, {"4", "4", 4}, {"8", "1", 8},
     };
     for (size_t i = 0; i < sizeof(cells) / sizeof(cells[0]); i++) {
@@ -189,7 +201,8 @@ static void bytes_are_the_formula(void **state)
               cells[i].accumulate);
         moved = 0;
         assert_true(gpu_traffic_visit(add_moved, NULL));
-        assert_int_equal(moved, 2 * (cells[i].n - 1) * ddp.model.parameter_elements * sizeof(float) * (uint64_t)ddp.steps);
+        assert_int_equal(moved,
+                         2 * (cells[i].n - 1) * ddp.model.parameter_elements * sizeof(float) * (uint64_t)ddp.steps);
         training_close(&ddp);
     }
 }
@@ -229,10 +242,17 @@ static void check_refused(struct training *training, int code, const char *text)
 static void other_models_are_refused(void **state)
 {
     (void)state;
-    static const struct { struct model_settings rank_0, rank_1; const char *text; } cells[] = {
-        {{64, 128, 2, 10}, {64, 127, 2, 10}, "parameter net.0.weight has shape [128, 64] on rank 0 and [127, 64] on rank 1"},
+    static const struct {
+        struct model_settings rank_0, rank_1;
+        const char *text;
+    } cells[] = {
+        {{64, 128, 2, 10},
+         {64, 127, 2, 10},
+         "parameter net.0.weight has shape [128, 64] on rank 0 and [127, 64] on rank 1"},
         {{64, 128, 2, 10}, {64, 128, 3, 10}, "rank 0 has 6 parameters and rank 1 has 8"},
-        {{128, 64, 1, 10}, {64, 128, 1, 10}, "parameter net.0.weight has shape [64, 128] on rank 0 and [128, 64] on rank 1"},
+        {{128, 64, 1, 10},
+         {64, 128, 1, 10},
+         "parameter net.0.weight has shape [64, 128] on rank 0 and [128, 64] on rank 1"},
     };
     for (size_t i = 0; i < sizeof(cells) / sizeof(cells[0]); i++) {
         struct training ddp;
@@ -265,17 +285,22 @@ static int configure(void **state)
 {
     (void)state;
     log_set_quiet(true);
-    const struct gpu_settings settings = {.cores_per_device = 1, .devices_used = MAX_RANKS_HERE, .collective_limit_s = 30};
+    const struct gpu_settings settings = {
+        .cores_per_device = 1, .devices_used = MAX_RANKS_HERE, .collective_limit_s = 30};
     return gpu_configure(&settings);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_dp_and_single),     cmocka_unit_test(scale_of_gradients),
-        cmocka_unit_test(overlap_changes_no_bit),   cmocka_unit_test(bucket_sizes_change_nothing),
-        cmocka_unit_test(mean_of_means),            cmocka_unit_test(bytes_are_the_formula),
-        cmocka_unit_test(memory_is_the_formula),    cmocka_unit_test(other_models_are_refused),
+        cmocka_unit_test(equals_dp_and_single),
+        cmocka_unit_test(scale_of_gradients),
+        cmocka_unit_test(overlap_changes_no_bit),
+        cmocka_unit_test(bucket_sizes_change_nothing),
+        cmocka_unit_test(mean_of_means),
+        cmocka_unit_test(bytes_are_the_formula),
+        cmocka_unit_test(memory_is_the_formula),
+        cmocka_unit_test(other_models_are_refused),
         cmocka_unit_test(nothing_to_train_is_refused),
     };
     return cmocka_run_group_tests(tests, configure, NULL);

@@ -39,14 +39,15 @@ def test_sigkill_of_each_rank():
 
 
 def test_sigkill_in_each_phase():
-    for rank, phase in ((0, "start"), (3, "start"), (0, "rendezvous"), (2, "rendezvous"), (1, "finish"), (2, "end"), (0, "end")):
+    for rank, phase in ((0, "start"), (3, "start"), (0, "rendezvous"), (2, "rendezvous"), (1, "finish"), (2, "end"),
+                        (0, "end")):
         run = launch(4, 5, fault(f"kill-at-{phase}:{rank}:step0"))
         expect(run, 137, f"rank {rank} (pid ", "SIGKILL", f"phase {phase}", limit=1)
 
 
 def test_signals_and_codes():
-    for name, code, text in (("segv", 139, "SIGSEGV"), ("abort", 134, "SIGABRT"), ("fpe", 136, "SIGFPE"), ("bus", 135, "SIGBUS"),
-                             ("exit3", 3, "exit code 3")):
+    for name, code, text in (("segv", 139, "SIGSEGV"), ("abort", 134, "SIGABRT"), ("fpe", 136, "SIGFPE"),
+                             ("bus", 135, "SIGBUS"), ("exit3", 3, "exit code 3")):
         expect(launch(4, 40, fault(f"{name}:2:step16")), code, "rank 2 (pid ", text, "in step 17 of 40", limit=1)
 
 

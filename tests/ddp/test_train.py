@@ -62,26 +62,28 @@ def checkpoint(*arguments):
             return saved.read()
 
 
-# ---- what it computes ----------------------------------------------------------------------------------------------------
+# ---- what it computes ------------------------------------------------------------------------------------------------
 
 
 def test_digits_reach_95_percent():
     for ranks in (1, 2, 4):
-        got = summary(DDP, "--data", "digits", "--width", 128, "--depth", 2, "--lr", 0.05, "--epochs", EPOCHS, "--gpus", ranks,
-                      "--global-batch", 32)
+        got = summary(DDP, "--data", "digits", "--width", 128, "--depth", 2, "--lr", 0.05, "--epochs", EPOCHS,
+                      "--gpus", ranks, "--global-batch", 32)
         check(got["test_samples"] == 360, f"{got['test_samples']} samples tested")
         check(got["test_accuracy"] >= 0.95, f"N = {ranks}: accuracy {got['test_accuracy']}")
 
 
 def test_dp_and_ddp_agree():
     """Bit for bit for N a power of two and equal shares; else the losses within 1e-5."""
-    for ranks, batch, bits in ((1, 32, True), (2, 32, True), (4, 32, True), (8, 32, True), (3, 32, False), (4, 10, False)):
+    for ranks, batch, bits in ((1, 32, True), (2, 32, True), (4, 32, True), (8, 32, True), (3, 32, False),
+                               (4, 10, False)):
         common = [*SMALL, "--gpus", ranks, "--global-batch", batch, "--steps", 20, "--checksum"]
         ours, theirs = train(DDP, *common), train(DP, *common)
         if bits:
             check(ours["summary"][0]["checksum"] == theirs["summary"][0]["checksum"], f"N = {ranks}: checksums differ")
         for mine, other in zip(ours["step"], theirs["step"]):
-            check(abs(mine["loss"] - other["loss"]) <= 1e-5 * other["loss"], f"N = {ranks}, batch {batch}: {mine} and {other}")
+            check(abs(mine["loss"] - other["loss"]) <= 1e-5 * other["loss"],
+                  f"N = {ranks}, batch {batch}: {mine} and {other}")
 
 
 def test_bytes_are_those_of_the_formula():
@@ -127,13 +129,14 @@ def test_more_ranks_than_samples():
     check(got["status"] == "ok" and got["global_batch"] == 3, f"{got}")
 
 
-# ---- devices ---------------------------------------------------------------------------------------------------------------
+# ---- devices ---------------------------------------------------------------------------------------------------------
 
 
 def test_visible_devices():
-    for visible, ranks, code, text in (("3,2", 2, 0, "rank 0 has device 0: soft GPU 3"), ("7", 1, 0, ""), ("2,3", 2, 0, "rank 1 has device 1: soft GPU 3"),
-                                       ("1", 4, 3, "but 1 is there"), ("", 2, 3, "CUDA_VISIBLE_DEVICES"), ("-1", 2, 3, "CUDA_VISIBLE_DEVICES"),
-                                       ("0,0", 2, 3, "CUDA_VISIBLE_DEVICES"), ("64", 1, 3, "CUDA_VISIBLE_DEVICES")):
+    none = "CUDA_VISIBLE_DEVICES"   # the message names it
+    for visible, ranks, code, text in (("3,2", 2, 0, "rank 0 has device 0: soft GPU 3"), ("7", 1, 0, ""),
+                                       ("2,3", 2, 0, "rank 1 has device 1: soft GPU 3"), ("1", 4, 3, "but 1 is there"),
+                                       ("", 2, 3, none), ("-1", 2, 3, none), ("0,0", 2, 3, none), ("64", 1, 3, none)):
         run = ddp(*SMALL, "--gpus", ranks, "--steps", 2, env={"CUDA_VISIBLE_DEVICES": visible})
         expect(run, code, limit=5)
         check(text in run.err, f"CUDA_VISIBLE_DEVICES={visible}: stderr lacks \"{text}\":\n{run.err}")
@@ -145,7 +148,7 @@ def test_too_little_device_memory():
     check("memory" in run.err, f"stderr:\n{run.err}")
 
 
-# ---- ranks by hand ---------------------------------------------------------------------------------------------------------
+# ---- ranks by hand ---------------------------------------------------------------------------------------------------
 
 
 def hand(*arguments):
@@ -164,8 +167,8 @@ def test_torchrun_variables():
     own = summary(*hand("--steps", 20, "--checksum", "--gpus", 4))
     check(by_torchrun["checksum"] == own["checksum"] and by_torchrun["gpus"] == 4, f"{by_torchrun}")
     port = free_port()
-    runs = [Run(hand("--steps", 5, f"--local_rank={rank}"), {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_PORT": str(port)})
-            for rank in range(2)]
+    runs = [Run(hand("--steps", 5, f"--local_rank={rank}"),
+                {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_PORT": str(port)}) for rank in range(2)]
     for run in runs:
         expect(run, 0)
     expect(Run(hand("--gpus", 3), {"RANK": "0", "WORLD_SIZE": "2"}), 2, "--gpus 3", "2 ranks", limit=1)
@@ -190,7 +193,8 @@ def test_survivors_without_a_launcher():
         wait_line(runs[0], b"warm-up 3/3")
         os.kill(runs[2].pid, number)
         for rank in (0, 1, 3):
-            check(runs[rank].finish(T + 1) in (1, 6), f"exit code {runs[rank].process.returncode}; stderr:\n{runs[rank].err}")
+            code = runs[rank].finish(T + 1)
+            check(code in (1, 6), f"exit code {code}; stderr:\n{runs[rank].err}")
         os.kill(runs[2].pid, signal.SIGKILL)
         runs[2].finish()
 
@@ -209,7 +213,7 @@ def wait_line(run, wanted, limit=120):
     os.set_blocking(run.process.stdout.fileno(), True)
 
 
-# ---- faults ----------------------------------------------------------------------------------------------------------------
+# ---- faults ----------------------------------------------------------------------------------------------------------
 
 
 def long_run(ranks=4, env=None):
@@ -226,7 +230,8 @@ def test_sigkill_of_each_rank():
 
 
 def test_sigkill_in_each_phase():
-    for rank, phase in ((1, "start"), (0, "rendezvous"), (2, "open"), (0, "finish"), (3, "evaluation"), (0, "close"), (1, "end")):
+    for rank, phase in ((1, "start"), (0, "rendezvous"), (2, "open"), (0, "finish"), (3, "evaluation"), (0, "close"),
+                        (1, "end")):
         run = ddp(*SMALL, "--gpus", 4, "--global-batch", 32, "--steps", 5, env=fault(f"kill-at-{phase}:{rank}:step0"))
         expect(run, 137, f"rank {rank} (pid ", "SIGKILL", f"phase {phase}", limit=1)
 
@@ -245,8 +250,9 @@ def test_sigkill_while_saving():
 
 
 def test_signals_and_codes():
-    for name, code, text in (("segv", 139, "SIGSEGV"), ("abort", 134, "SIGABRT"), ("fpe", 136, "SIGFPE"), ("bus", 135, "SIGBUS"),
-                             ("exit3", 3, "exit code 3"), ("exit0", 1, "left after step 16 of 43")):
+    for name, code, text in (("segv", 139, "SIGSEGV"), ("abort", 134, "SIGABRT"), ("fpe", 136, "SIGFPE"),
+                             ("bus", 135, "SIGBUS"), ("exit3", 3, "exit code 3"),
+                             ("exit0", 1, "left after step 16 of 43")):
         run = ddp(*SMALL, "--gpus", 4, "--steps", 40, "--warmup", 3, env=fault(f"{name}:2:step16"))
         expect(run, code, "rank 2 (pid ", text, limit=1)
 
@@ -327,8 +333,8 @@ def test_a_missing_rank():
 
 
 def test_stdout_closed():
-    with subprocess.Popen([DDP, *map(str, SMALL), "--gpus", "4", "--steps", "200"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          stdin=subprocess.DEVNULL) as process:
+    with subprocess.Popen([DDP, *map(str, SMALL), "--gpus", "4", "--steps", "200"], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, stdin=subprocess.DEVNULL) as process:
         process.stdout.readline()
         process.stdout.close()
         errors = process.stderr.read().decode()

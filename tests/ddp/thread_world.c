@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two barriers an operation: before the data are touched, and after. A rank that fails must not leave the others in one: bodies
- * agree (world_agree) before they give up, as strategies do.
+ * Two barriers an operation: before the data are touched, and after. A rank that fails must not leave the others in
+ * one: bodies agree (world_agree) before they give up, as strategies do.
  */
 #include "thread_world.h"
 
@@ -55,8 +55,8 @@ void thread_world_run(int size, rank_body *body, void *context, int *codes)
         abort();
     for (int rank = 0; rank < size; rank++) {
         ranks[rank] = (struct thread_rank){.body = body, .context = context, .code = -1};
-        ranks[rank].world = (struct world){.rank = rank, .size = size, .local_rank = rank, .gather = gather,
-                                           .broadcast = broadcast, .state = &shared};
+        ranks[rank].world = (struct world){
+            .rank = rank, .size = size, .local_rank = rank, .gather = gather, .broadcast = broadcast, .state = &shared};
         if (pthread_create(&ranks[rank].thread, NULL, run_rank, &ranks[rank]) != 0)
             abort();
     }

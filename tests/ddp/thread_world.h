@@ -12,8 +12,8 @@
 struct thread_world {
     int size;
     pthread_barrier_t barrier;
-    void *all;                   /* rank 0's buffer of the gather under way */
-    const void *sent;            /* rank 0's data of the broadcast under way */
+    void *all;        /* rank 0's buffer of the gather under way */
+    const void *sent; /* rank 0's data of the broadcast under way */
 };
 
 /* What one rank does; returns an exit code. */

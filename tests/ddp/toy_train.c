@@ -53,7 +53,8 @@ int main(int argc, char **argv)
     double timeout_s = strtod(argv[3], NULL);
     uint64_t steps = strtoull(argv[2], NULL, 10);
     if (!environment.source) {
-        struct launch launch = {.ranks = (int)strtol(argv[1], NULL, 10), .timeout_s = timeout_s, .steps = steps, .argv = argv};
+        struct launch launch = {
+            .ranks = (int)strtol(argv[1], NULL, 10), .timeout_s = timeout_s, .steps = steps, .argv = argv};
         return launcher_run(&launch);
     }
     struct world world = {0};
@@ -64,8 +65,8 @@ int main(int argc, char **argv)
         status = progress_attach(environment.progress_fd, environment.world_size);
     progress_reach(environment.rank, PROGRESS_START, 0);
     progress_reach(environment.rank, PROGRESS_RENDEZVOUS, 0);
-    struct rendezvous rendezvous = {.environment = &environment, .options = argv[5], .timeout_s = timeout_s,
-                                    .limit_s = strtod(argv[4], NULL)};
+    struct rendezvous rendezvous = {
+        .environment = &environment, .options = argv[5], .timeout_s = timeout_s, .limit_s = strtod(argv[4], NULL)};
     if (!status)
         status = rendezvous_open(&world, &rendezvous);
     if (!status)

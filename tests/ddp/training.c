@@ -11,14 +11,18 @@
 #include "sys/exit_codes.h"
 #include "thread_world.h"
 
-static int update(struct training *training, void *state, uint64_t step, const uint32_t *indices, struct step_result *result)
+static int update(struct training *training, void *state, uint64_t step, const uint32_t *indices,
+                  struct step_result *result)
 {
     const struct options *options = &training->options;
     int micro_batches = schedule_micro_batches(options);
     for (int k = 0; k < micro_batches; k++) {
         struct piece micro = schedule_micro_batch(options, k);
-        struct batch batch = {.indices = indices + micro.first, .count = micro.count, .first = k == 0,
-                              .last = k == micro_batches - 1, .step = step,
+        struct batch batch = {.indices = indices + micro.first,
+                              .count = micro.count,
+                              .first = k == 0,
+                              .last = k == micro_batches - 1,
+                              .step = step,
                               .loss_scale = options->loss == LOSS_MEAN ? 1.0F / (float)options->global_batch : 1.0F};
         TRY(training->strategy->step(state, &batch));
     }
@@ -51,8 +55,9 @@ static int train(struct training *training, struct world *world, void *state)
     uint32_t *indices = calloc(count + 1, sizeof(*indices));
     double *losses = calloc((size_t)world->size, sizeof(*losses));
     struct sampler sampler = {0};
-    int status = indices && losses ? sampler_open(&sampler, training->dataset.train_count, count, training->options.seed)
-                                   : EXIT_RESOURCE;
+    int status = indices && losses
+                     ? sampler_open(&sampler, training->dataset.train_count, count, training->options.seed)
+                     : EXIT_RESOURCE;
     for (int step = 0; step < training->steps && !status; step++) {
         struct step_result result = {0};
         sampler_batch(&sampler, (uint64_t)step, indices);

@@ -11,19 +11,19 @@
 struct training {
     const struct strategy *strategy;
     int steps;
-    struct options options;      /* strategy, gpus and batch included */
+    struct options options; /* strategy, gpus and batch included */
     struct dataset dataset;
     struct model model;
-    float *parameters;           /* [flat] of rank 0's device 0 after the last update */
-    float *gradients;            /* [flat] likewise, of the last update */
-    double loss_first, loss_last;   /* sums over all ranks */
-    int collectives_first, collectives_last;   /* of rank 0 in the first and in the last update */
-    int different_ranks;         /* ranks whose parameters are not rank 0's, bit for bit */
-    struct model *other_models;  /* [gpus] or NULL: a model for each rank, in place of `model` */
+    float *parameters;                       /* [flat] of rank 0's device 0 after the last update */
+    float *gradients;                        /* [flat] likewise, of the last update */
+    double loss_first, loss_last;            /* sums over all ranks */
+    int collectives_first, collectives_last; /* of rank 0 in the first and in the last update */
+    int different_ranks;                     /* ranks whose parameters are not rank 0's, bit for bit */
+    struct model *other_models;              /* [gpus] or NULL: a model for each rank, in place of `model` */
 };
 
-/* Parses the command line (a list that ends with NULL, without the program's name) and opens data and model. 0 or an exit
- * code. program: "dp-train" or "ddp-train". */
+/* Parses the command line (a list that ends with NULL, without the program's name) and opens data and model. 0 or an
+ * exit code. program: "dp-train" or "ddp-train". */
 int training_open(struct training *training, const struct strategy *strategy, const char *program,
                   const char *const *arguments);
 void training_close(struct training *training);
