@@ -43,8 +43,7 @@ struct perf_options {
 /* 0; EXIT_USAGE after a message; -1 after --help or --version, which were printed. */
 int perf_options_parse(int argc, char **argv, struct perf_options *options);
 
-/* ---- operations
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- operations -------------------------------------------------------------------------------------------------- */
 
 /* One collective. `bytes` is nccl-tests' size: of the larger of a rank's two buffers. */
 struct operation {
@@ -71,8 +70,7 @@ size_t operation_bytes(const struct perf_options *options, size_t count);
  * rank. */
 double operation_bus_factor(const struct operation *operation, int ranks);
 
-/* ---- verification
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- verification ------------------------------------------------------------------------------------------------ */
 
 /* Fills the host copies of a rank's input and of the output that it must get. */
 void verify_input(void *to, const struct perf_options *options, int rank, size_t count);
@@ -80,8 +78,7 @@ void verify_expected(void *to, const struct perf_options *options, int rank, siz
 /* Elements whose bits differ (a NaN's do: no expected value is one). */
 uint64_t verify_wrong(const void *found, const void *expected, size_t elements, size_t element_bytes);
 
-/* ---- ranks
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- ranks ------------------------------------------------------------------------------------------------------- */
 
 /* What one measurement of one size came to. us is the mean over ranks, as in nccl-tests. */
 struct measurement {
@@ -120,8 +117,7 @@ int board_sum(struct board *board, const struct perf_rank *rank, double us, uint
 void board_describe(struct board *board, int rank, int device, const char *name, const char *cores);
 void board_add_wrong(struct board *board, uint64_t wrong);
 
-/* ---- report
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- report ------------------------------------------------------------------------------------------------------ */
 
 struct rank_facts {
     int process, device;

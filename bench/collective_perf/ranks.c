@@ -112,8 +112,7 @@ int board_sum(struct board *board, const struct perf_rank *rank, double us, uint
     return EXIT_OK;
 }
 
-/* ---- threads
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
 
 struct actor {
     struct perf_rank rank;
@@ -150,8 +149,7 @@ static int run_threads(const struct perf_options *options, struct board *board)
     return status;
 }
 
-/* ---- processes
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- processes --------------------------------------------------------------------------------------------------- */
 
 /* Returns the child's process id, or -1; does not return in the child. */
 static pid_t start_process(const struct perf_options *options, struct board *board, int rank)

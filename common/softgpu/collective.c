@@ -65,8 +65,7 @@ static softNcclComm_t comm_new(struct view *view, int rank, struct soft_device *
     return comm;
 }
 
-/* ---- ncclCommInitRank
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- ncclCommInitRank -------------------------------------------------------------------------------------------- */
 
 softNcclResult_t softNcclGetUniqueId(softNcclUniqueId *id)
 {
@@ -110,8 +109,7 @@ softNcclResult_t collective_init_rank(softNcclComm_t *comm, int ranks, const sof
     return result;
 }
 
-/* ---- ncclCommInitAll
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- ncclCommInitAll --------------------------------------------------------------------------------------------- */
 
 static softNcclResult_t open_devices(int count, const int *list, struct soft_device **device)
 {
@@ -160,8 +158,7 @@ softNcclResult_t softNcclCommInitAll(softNcclComm_t *comms, int devices, const i
     return complete ? softNcclSuccess : collective_fail(softNcclSystemError, "ncclCommInitAll: no memory");
 }
 
-/* ---- the end
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- the end ----------------------------------------------------------------------------------------------------- */
 
 static softNcclResult_t not_a_comm(const char *function)
 {
@@ -193,8 +190,7 @@ softNcclResult_t softNcclCommAbort(softNcclComm_t comm)
     return softNcclSuccess;
 }
 
-/* ---- questions
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- questions --------------------------------------------------------------------------------------------------- */
 
 softNcclResult_t softNcclCommGetAsyncError(softNcclComm_t comm, softNcclResult_t *error)
 {

@@ -22,10 +22,6 @@
 #define COLLECTIVE_MAX_RANKS NODE_MAX_RANKS
 #define COLLECTIVE_CACHE_LINE 64
 
-/* All-reduces of two ranks up to this size pass through the control segment with one meeting of the ranks in place of
- * two. Up to here the copy costs less than the second meeting (about 0.3 us); the constant is not sensitive. */
-#define COLLECTIVE_SMALL_BYTES 4096
-
 enum collective_kind {
     COLLECTIVE_ALL_REDUCE = 1, /* 0 is no call: the control segment starts as zeros */
     COLLECTIVE_BROADCAST,
@@ -42,16 +38,16 @@ struct collective_call {
     uint64_t send, receive; /* offsets of this rank's buffers in its device's memory */
 };
 
-/* ---- control segment: shared by the processes; zeroed memory is a fresh one
- * --------------------------------------------- */
+/* ---- control segment: shared by the processes; zeroed memory is a fresh one -------------------------------------- */
 
-struct control_rank { /* written by its rank alone */
-    _Alignas(COLLECTIVE_CACHE_LINE) struct {
-        _Alignas(COLLECTIVE_CACHE_LINE) struct collective_call call;
-    } slot[2];
+struct control_slot {
+    _Alignas(COLLECTIVE_CACHE_LINE) struct collective_call call;
+};
+
+struct control_rank {                                  /* written by its rank alone */
+    struct control_slot slot[2];                       /* by the parity of the call's number */
     _Alignas(COLLECTIVE_CACHE_LINE) uint64_t arrivals; /* meetings that it came to; read by those who wait in vain */
     uint64_t entered;                                  /* collectives that it began */
-    _Alignas(COLLECTIVE_CACHE_LINE) unsigned char small[2][COLLECTIVE_SMALL_BYTES];
 };
 
 enum control_state { CONTROL_RUNNING, CONTROL_STOPPING, CONTROL_STOPPED };
@@ -65,8 +61,7 @@ struct control {
     struct control_rank rank[COLLECTIVE_MAX_RANKS];
 };
 
-/* ---- a process's view of one communicator
- * -------------------------------------------------------------------------------- */
+/* ---- a process's view of one communicator ------------------------------------------------------------------------ */
 
 struct view {
     struct view *next;
@@ -88,8 +83,7 @@ struct view *view_create(int control, const uint8_t token[16], int ranks, char *
                          char why[NODE_WHY_BYTES]);
 void view_detach(struct view *view);
 
-/* ---- communicator
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- communicator ------------------------------------------------------------------------------------------------ */
 
 struct softNcclComm {
     uint64_t magic;
@@ -120,8 +114,7 @@ softNcclResult_t collective_fail(softNcclResult_t result, const char *format, ..
 softNcclResult_t collective_init_rank(softNcclComm_t *comm, int ranks, const softNcclUniqueId *id, int rank,
                                       struct soft_device *device);
 
-/* ---- meeting of the ranks (collective_control.c)
- * -------------------------------------------------------------------------- */
+/* ---- meeting of the ranks (collective_control.c) ----------------------------------------------------------------- */
 
 /* Waits for this call's turn in the communicator; false if the communicator was stopped. */
 bool collective_begin(softNcclComm_t comm, const struct collective_call *call);
@@ -138,8 +131,7 @@ softNcclResult_t control_reason(const struct control *control, char why[NODE_WHY
 /* The first meeting, of ranks that have just joined. */
 bool control_first_meeting(softNcclComm_t comm, double limit_s);
 
-/* ---- the work (collective_run.c)
- * ------------------------------------------------------------------------------------------- */
+/* ---- the work (collective_run.c) --------------------------------------------------------------------------------- */
 
 /* What a stream's task gets; this rank's buffers are kernel pointers. */
 struct collective_work {

@@ -33,8 +33,7 @@ static uint64_t load64(const uint64_t *word)
     return __atomic_load_n(word, __ATOMIC_RELAXED);
 }
 
-/* ---- stop
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- stop -------------------------------------------------------------------------------------------------------- */
 
 void control_stop(struct control *control, softNcclResult_t result, const char *why)
 {
@@ -62,8 +61,7 @@ softNcclResult_t control_reason(const struct control *control, char why[NODE_WHY
     return (softNcclResult_t)control->result;
 }
 
-/* ---- sentences
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- sentences --------------------------------------------------------------------------------------------------- */
 
 static void describe(char *text, size_t size, const struct collective_call *call)
 {
@@ -147,8 +145,7 @@ static void stop_late(softNcclComm_t comm, double limit_s)
     control_stop(control, softNcclRemoteError, why);
 }
 
-/* ---- meeting
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- meeting ----------------------------------------------------------------------------------------------------- */
 
 static bool meet(softNcclComm_t comm, double limit_s)
 {

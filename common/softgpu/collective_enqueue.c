@@ -43,8 +43,7 @@ static const struct kind_facts {
     [COLLECTIVE_REDUCE_SCATTER] = {"ncclReduceScatter", "reduce_scatter"},
 };
 
-/* ---- arguments
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- arguments --------------------------------------------------------------------------------------------------- */
 
 /* How many counts long a rank's buffers are; 0: not used on this rank. */
 static void buffer_lengths(const struct collective_call *call, int rank, int ranks, size_t *send, size_t *receive)
@@ -112,8 +111,7 @@ static softNcclResult_t check(const struct pending *pending, int type, int op, i
     return softNcclSuccess;
 }
 
-/* ---- into the stream
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- into the stream --------------------------------------------------------------------------------------------- */
 
 /* One thread that calls on several communicators of ncclCommInitAll must do it in a group: NCCL would wait, in the
  * first call, for a call that this thread is yet to make. */
@@ -251,8 +249,7 @@ softNcclResult_t softNcclReduceScatter(const void *send, void *receive, size_t r
     return submit(COLLECTIVE_REDUCE_SCATTER, send, receive, receive_count, (int)type, (int)op, 0, comm, stream);
 }
 
-/* ---- joining and groups
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- joining and groups ------------------------------------------------------------------------------------------ */
 
 softNcclResult_t softNcclCommInitRank(softNcclComm_t *comm, int ranks, softNcclUniqueId id, int rank)
 {

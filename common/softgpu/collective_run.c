@@ -108,30 +108,6 @@ static void reduce_scatter(const struct job *job)
     fold_inputs(job, &out, 1, (size_t)job->rank * job->call->count, job->call->count);
 }
 
-/* Two ranks, few bytes: each rank lays its input into the control segment before the only meeting and folds both after
- * it. The bytes that cross are those of the other path, 2 (n-1) S with n = 2; with more ranks they would not be, which
- * is why more ranks don't come here. A slot is free again after the next meeting, and is used next after that. */
-static bool all_reduce_small(const struct job *job)
-{
-    const struct collective_call *call = job->call;
-    const size_t bytes = call->count * job->element, slot = call->sequence & 1;
-    struct control_rank *both = job->view->control->rank;
-    void *out = job->work->receive;
-    const void *in[2] = {both[0].small[slot], both[1].small[slot]};
-    memcpy(both[job->rank].small[slot], job->work->send, bytes);
-    if (!collective_meet(job->work->comm, call, true))
-        return false;
-    count_moved(job, 1 - job->rank, job->rank, bytes);
-    fold(&out, 1, in, 2, call->count, call->type, call->op);
-    return true;
-}
-
-static bool is_small(const struct job *job)
-{
-    return job->call->kind == COLLECTIVE_ALL_REDUCE && job->ranks == 2 && !job->empty &&
-           job->call->count * job->element <= COLLECTIVE_SMALL_BYTES;
-}
-
 static bool run(const struct job *job)
 {
     static void (*const steps[])(const struct job *) = {
@@ -162,6 +138,6 @@ void collective_task(softStream_t stream, const struct soft_what *what, void *ar
         .ranks = work->comm->ranks,
         .element = fold_element_bytes(work->call.type),
     };
-    bool done = collective_begin(work->comm, &work->call) && (is_small(&job) ? all_reduce_small(&job) : run(&job));
+    const bool done = collective_begin(work->comm, &work->call) && run(&job);
     collective_end(work->comm, done);
 }

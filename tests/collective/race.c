@@ -21,7 +21,7 @@
     } while (0)
 
 #define RANKS 2
-#define LARGE 4096 /* floats: beyond the path through the control segment */
+#define LARGE 4096 /* floats */
 #define SMALL 16
 
 static softNcclComm_t comm[RANKS], other_comm[RANKS];

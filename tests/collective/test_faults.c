@@ -19,8 +19,7 @@
 #include "stage.h"
 #include "sys/random.h"
 
-/* ---- unequal calls
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- unequal calls ----------------------------------------------------------------------------------------------- */
 
 struct difference {
     const char *sentence; /* on all ranks; the calls before are equal */
@@ -169,8 +168,7 @@ static void test_calls_differ(void **state)
     check_difference(&kind, STAGE_PROCESSES, 2);
 }
 
-/* ---- abort and the time limit
- * ---------------------------------------------------------------------------------------------- */
+/* ---- abort and the time limit ------------------------------------------------------------------------------------ */
 
 /* All but rank 1 wait in an all-reduce until rank 1, some time later, aborts. */
 static int body_abort(struct rank *rank)
@@ -263,8 +261,7 @@ static void test_time_limit(void **state)
     stage_expect_success(&(struct stage){.mode = STAGE_PROCESSES, .ranks = 2, .limit_s = 1, .body = body_never}, out);
 }
 
-/* ---- ranks killed
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- ranks killed ------------------------------------------------------------------------------------------------ */
 
 /* All-reduces without end; the survivors must come out by themselves. */
 static int body_endless(struct rank *rank)

@@ -19,8 +19,7 @@
 
 #define SUM_COUNT 5000
 
-/* ---- the same bits, whoever arrives first
- * ------------------------------------------------------------------------------------ */
+/* ---- the same bits, whoever arrives first ------------------------------------------------------------------------ */
 
 struct delays {
     uint64_t seed;
@@ -74,8 +73,7 @@ static void test_same_bits(void **state)
     check_same_bits(STAGE_PROCESSES, 2, 1000);
 }
 
-/* ---- streams and groups
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- streams and groups ------------------------------------------------------------------------------------------ */
 
 /* Two streams of one rank, one communicator: calls keep their order, though the streams have none between them. */
 static int body_two_streams(struct rank *rank)
@@ -106,6 +104,44 @@ static void test_two_streams(void **state)
     (void)state;
     stage_expect_success(&(struct stage){.mode = STAGE_THREADS, .ranks = 3, .body = body_two_streams}, out);
     stage_expect_success(&(struct stage){.mode = STAGE_PROCESSES, .ranks = 2, .body = body_two_streams}, out);
+}
+
+/* Calls of many sizes one behind the other, each on numbers of its own; nobody waits in between. */
+#define QUEUED 120
+static int body_stream_of_calls(struct rank *rank)
+{
+    static const size_t sizes[] = {1, 300, 4096, 16, 5000, 2};
+    int32_t *buffer[QUEUED], host[5000];
+    int code = 0;
+    for (int i = 0; i < QUEUED && !code; i++) {
+        const size_t count = sizes[i % 6];
+        for (size_t k = 0; k < count; k++)
+            host[k] = (int32_t)(k + 1) * (i + 1) * (rank->rank + 1);
+        code = device_buffer(rank, (void **)&buffer[i], count * sizeof *host);
+        if (!code)
+            code = upload(rank, buffer[i], host, count * sizeof *host);
+    }
+    for (int i = 0; i < QUEUED && !code; i++)
+        NEED_NCCL(softNcclAllReduce(buffer[i], buffer[i], sizes[i % 6], softNcclInt32, softNcclSum, rank->comm,
+                                    rank->stream));
+    for (int i = 0; i < QUEUED && !code; i++) {
+        const size_t count = sizes[i % 6];
+        code = download(rank, host, buffer[i], count * sizeof *host);
+        for (size_t k = 0; k < count && !code; k++)
+            NEED(host[k] == (int32_t)(k + 1) * (i + 1) * rank->ranks * (rank->ranks + 1) / 2);
+    }
+    return code;
+}
+
+static void test_stream_of_calls(void **state)
+{
+    struct outcome out[STAGE_MAX_RANKS];
+    (void)state;
+    for (int ranks = 2; ranks <= 3; ranks++) {
+        stage_expect_success(&(struct stage){.mode = STAGE_PROCESSES, .ranks = ranks, .body = body_stream_of_calls},
+                             out);
+        stage_expect_success(&(struct stage){.mode = STAGE_THREADS, .ranks = ranks, .body = body_stream_of_calls}, out);
+    }
 }
 
 #define DEVICES 3
@@ -256,8 +292,7 @@ static void test_groups(void **state)
                              out);
 }
 
-/* ---- a crowd
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- a crowd ----------------------------------------------------------------------------------------------------- */
 
 static int body_barriers(struct rank *rank)
 {
@@ -282,10 +317,8 @@ static void test_crowd(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_bits),
-        cmocka_unit_test(test_two_streams),
-        cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_crowd),
+        cmocka_unit_test(test_same_bits), cmocka_unit_test(test_two_streams), cmocka_unit_test(test_stream_of_calls),
+        cmocka_unit_test(test_groups),    cmocka_unit_test(test_crowd),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,8 +50,7 @@ static void expect_told(const struct outcome *out, int ranks, const char *first,
     }
 }
 
-/* ---- ranks that don't fit
- * --------------------------------------------------------------------------------------------------- */
+/* ---- ranks that don't fit ---------------------------------------------------------------------------------------- */
 
 static int body_missing(struct rank *rank)
 {
@@ -104,9 +103,7 @@ static void test_ranks_that_do_not_fit(void **state)
     }
 }
 
-/* ---- ids
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- ids --------------------------------------------------------------------------------------------------------- */
 
 static int body_wrong_token(struct rank *rank)
 {
@@ -145,8 +142,7 @@ static void test_ids(void **state)
     play_alone(STAGE_PROCESSES, 1, 5, body_no_id, out);
 }
 
-/* ---- strangers
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- strangers --------------------------------------------------------------------------------------------------- */
 
 static int connect_stranger(const struct node_id *id)
 {
@@ -178,7 +174,12 @@ static int annoy(struct rank *rank, const struct node_id *id)
         NEED(recv(connection, &answer, 1, 0) <= 0); /* dropped, without a word */
         close(connection);
     }
-    memcpy(hello.token, id->token, 15); /* one byte short of the token */
+    memcpy(hello.token, id->token, sizeof hello.token);
+    int cut = connect_stranger(id);
+    NEED(node_send(cut, &hello, sizeof hello - 1, &file, 1) == 0); /* the right token, one byte short */
+    NEED(recv(cut, noise, 1, 0) <= 0);
+    close(cut);
+    hello.token[15] ^= 0x80;
     int connection = connect_stranger(id);
     NEED(node_send(connection, &hello, sizeof hello, &file, 1) == 0);
     char answer;
@@ -233,8 +234,7 @@ static void test_strangers(void **state)
     play_alone(STAGE_PROCESSES, 1, 10, body_silence, out);
 }
 
-/* ---- leaving
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- leaving ----------------------------------------------------------------------------------------------------- */
 
 /* Rank 1 has sent its hello and waits for the answer when it is killed; rank 3 never joins. */
 static int body_killed_while_joining(struct rank *rank)

@@ -3,6 +3,7 @@
  * Every collective, type and operation at odd counts against the plain reference, out of place and in place, between
  * threads and between processes; the bytes that were counted against the formulas; guard bytes round all buffers.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,7 @@
 #include <cmocka.h>
 
 #include "reference.h"
+#include "softgpu/collective_fold.h"
 #include "stage.h"
 
 static const size_t odd_counts[] = {0, 1, 7, 31, 32, 33, 1025};
@@ -161,7 +163,7 @@ static int body_all_types(struct rank *rank)
     return 0;
 }
 
-/* Large: several blocks of the fold, slices that don't divide, and the path through the control segment just passed. */
+/* Large: several blocks of the fold, slices that don't divide. */
 static int body_large(struct rank *rank)
 {
     static const size_t counts[] = {1024, 1025, 2500, 20001};
@@ -232,8 +234,45 @@ static void test_large_four_processes(void **state)
     play_values(body_large, STAGE_PROCESSES, 4);
 }
 
-/* ---- bytes
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- numbers that are none --------------------------------------------------------------------------------------- */
+
+/* Two half or brain floats folded; their bits. */
+static unsigned fold_small(unsigned a, unsigned b, softNcclDataType_t type, softNcclRedOp_t op)
+{
+    const uint16_t left = (uint16_t)a, right = (uint16_t)b;
+    const void *in[] = {&left, &right};
+    uint16_t result;
+    void *out = &result;
+    fold(&out, 1, in, 2, 1, type, op);
+    return result;
+}
+
+static float fold_float(float a, float b, softNcclRedOp_t op)
+{
+    const void *in[] = {&a, &b};
+    float result;
+    void *out = &result;
+    fold(&out, 1, in, 2, 1, softNcclFloat32, op);
+    return result;
+}
+
+static void test_not_a_number(void **state)
+{
+    (void)state;
+    assert_true(isnan(fold_float(NAN, 1, softNcclSum)) && isnan(fold_float(1, NAN, softNcclProd)));
+    assert_true(fold_float(NAN, 1, softNcclMax) == 1 && fold_float(1, NAN, softNcclMax) == 1);
+    assert_true(fold_float(NAN, 1, softNcclMin) == 1 && fold_float(1, NAN, softNcclMin) == 1);
+    assert_int_equal(fold_small(0x7bff, 0x4b7f, softNcclFloat16, softNcclSum), 0x7bff); /* 65504 + 15: below the tie */
+    assert_int_equal(fold_small(0x7bff, 0x4c00, softNcclFloat16, softNcclSum), 0x7c00); /* 65504 + 16: infinity */
+    assert_int_equal(fold_small(0x7c00, 0xfc00, softNcclFloat16, softNcclSum) & 0x7fff, 0x7e00); /* inf - inf */
+    assert_int_equal(fold_small(0x0001, 0x0001, softNcclFloat16, softNcclSum), 0x0002);          /* subnormals */
+    assert_int_equal(fold_small(0x0001, 0x8001, softNcclFloat16, softNcclSum), 0x0000);
+    assert_int_equal(fold_small(0x7f7f, 0x7f7f, softNcclBfloat16, softNcclSum), 0x7f80);
+    assert_int_equal(fold_small(0x7f80, 0xff80, softNcclBfloat16, softNcclSum) & 0x7fff, 0x7fc0);
+    assert_int_equal(fold_small(0x7fa5, 0x3f80, softNcclBfloat16, softNcclMax), 0x3f80); /* 1 */
+}
+
+/* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
 struct moved {
     uint64_t pair[STAGE_MAX_RANKS][STAGE_MAX_RANKS];
@@ -344,6 +383,7 @@ int main(void)
         cmocka_unit_test(test_streamed_two_processes),
         cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_bytes_of_pairs),
+        cmocka_unit_test(test_not_a_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
