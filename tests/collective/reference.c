@@ -97,7 +97,7 @@ void reference_input(void *to, softNcclDataType_t type, int rank, size_t index, 
             folded = op == softNcclSum    ? (type)(sum)                                                                \
                      : op == softNcclProd ? (type)(product)                                                            \
                      : op == softNcclMax  ? (next > folded ? next : folded)                                            \
-                                          : (next < folded ? next : folded);                                            \
+                                          : (next < folded ? next : folded);                                           \
         }                                                                                                              \
         memcpy(to, &folded, sizeof folded);                                                                            \
     } while (0)

@@ -96,8 +96,8 @@ class Dying(unittest.TestCase):
     @staticmethod
     def start(ranks):
         """A run without end and its ranks' process ids."""
-        program = subprocess.Popen([PROGRAM, "all_reduce", "--ranks", str(ranks), "-b", "64K", "-e", "64K", "-n", "1000000",
-                                    "-c", "0"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        program = subprocess.Popen([PROGRAM, "all_reduce", "--ranks", str(ranks), "-b", "64K", "-e", "64K", "-c", "0",
+                                    "-n", "1000000"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                    stderr=subprocess.PIPE, text=True)
         children, deadline = [], time.monotonic() + LIMIT_S
         while len(children) < ranks and time.monotonic() < deadline:
