@@ -45,7 +45,7 @@ options=''
 case $sanitize in
 '') ;;
 address) options="-Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1" ;;
-thread) options="-Db_sanitize=thread -Db_lundef=false -Doptimization=1" ;;
+thread) options="-Db_sanitize=thread -Db_lundef=false -Doptimization=1 -Dskip_waits=true" ;;
 *) echo "tests/run.sh: --sanitize '$sanitize', expected address or thread" >&2; exit 2 ;;
 esac
 [ -n "$build" ] || build=$root/build${sanitize:+-$sanitize}
@@ -62,6 +62,7 @@ setup_build "$build" $options "$@" || exit 3
 
 say "testing $build"
 export UBSAN_OPTIONS="${UBSAN_OPTIONS:-halt_on_error=1:print_stacktrace=1}"
+export TSAN_OPTIONS="${TSAN_OPTIONS:-suppressions=$root/tests/run/tsan.supp}"
 # shellcheck disable=SC2086
 "$meson" test -C "$build" --no-rebuild --print-errorlogs --timeout-multiplier $((${sanitize:+5 *} 4)) $suites
 ended=$?

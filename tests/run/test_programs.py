@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """dp-train as a user starts it: exit codes, JSON lines, resuming, accuracy, faults.
 
-    test_programs.py DP_TRAIN_SOFT DP_TRAIN [test ...]
+    test_programs.py DP_TRAIN_SOFT DP_TRAIN [PREFIX | ^PREFIX]     the tests of this prefix; all others
 """
 import json
 import math
@@ -284,8 +284,9 @@ def test_reader_goes_away(folder):
 
 
 def main():
-    wanted = sys.argv[3:]
-    tests = [(name, f) for name, f in globals().items() if name.startswith("test_") and (not wanted or name in wanted)]
+    prefix = sys.argv[3] if len(sys.argv) > 3 else "test_"
+    tests = [(name, f) for name, f in globals().items()
+             if name.startswith("test_") and name.startswith(prefix.lstrip("^")) != prefix.startswith("^")]
     failed = 0
     for name, function in tests:
         with tempfile.TemporaryDirectory() as folder:
