@@ -13,7 +13,7 @@
 #include "gpu.h"
 
 struct gpu_settings {
-    size_t device_memory;       /* bytes a device may hold; 0: all it has. Held by memory.c on CUDA, by the device on soft */
+    size_t device_memory;       /* bytes a device may hold; 0: all. Kept by memory.c on CUDA, by the device on soft */
     int cores_per_device;       /* soft only; 0: max(1, usable cores / devices used) */
     int devices_used;           /* devices of the node in use, for the default above */
     double collective_limit_s;  /* deadline of each collective */
@@ -32,8 +32,8 @@ int gpu_device_count(int *count);
 /* The device's model name, and the cores it is bound to as read back ("" on CUDA). Buffers of the caller. */
 int gpu_device_describe(int device, char *name, size_t name_size, char *cores, size_t cores_size);
 
-/* Host seconds (clock_seconds) at which a completed event happened. On CUDA the event must be one of the current device's,
- * and the time is exact relative to its gpu_clock_anchor. */
+/* Host seconds (clock_seconds) at which a completed event happened. On CUDA the event must be one of the current
+ * device's, and the time is exact relative to its gpu_clock_anchor. */
 int gpu_event_time(cudaEvent_t event, double *seconds);
 
 /* Ties the device's clock to the host's; call when the stream is idle (CUDA records an event; soft does nothing). */
@@ -42,15 +42,15 @@ int gpu_clock_anchor(int device, cudaStream_t stream);
 /* Busy seconds of the device's compute engine so far; NAN where the backend can't tell (CUDA without CUPTI). */
 double gpu_busy_seconds(int device);
 
-/* Bytes moved by this process since the last reset, by range and ordered pair (see softTrafficVisit). On CUDA copies are
- * not visible here: returns false and the ledger is `derived`. */
+/* Bytes moved by this process since the last reset, by range and ordered pair (see softTrafficVisit). On CUDA copies
+ * are not visible here: returns false and the ledger is `derived`. */
 typedef void gpu_traffic_visitor(void *context, const char *range, int from, int to, uint64_t bytes);
 bool gpu_traffic_visit(gpu_traffic_visitor *visit, void *context);
 void gpu_traffic_reset(void);
 
 /* Waits until the stream is idle, at most limit_s; comm may be NULL. A collective that failed or outlived the limit is
- * reported with the ranks it names: EXIT_TIME_LIMIT for the limit, EXIT_CHECK_FAILED else; the communicator's owner then
- * ends it by ncclCommAbort. On CUDA polls (NCCL has no limit of its own); on soft the collective itself keeps the limit. */
+ * reported with the ranks it names: EXIT_TIME_LIMIT for the limit, EXIT_CHECK_FAILED else; the communicator's owner
+ * then ends it by ncclCommAbort. On CUDA polls (NCCL has no limit of its own); on soft the collective keeps the limit. */
 int gpu_stream_finish(cudaStream_t stream, ncclComm_t comm, double limit_s);
 
 /* Writes out the record (if asked for) at the end of the run. */

@@ -13,7 +13,7 @@
 #include "vendor.h"
 
 #define DEVICES_MAX 64
-#define POLL_BUSY_S 0.001   /* most steps end within this: then no sleep delays the reading of the clock */
+#define POLL_BUSY_S 0.001 /* most steps end within this: then no sleep delays the reading of the clock */
 #define POLL_SLEEP_S 50e-6
 
 /* Ties a device's clock to the host's: this event happened at this host time. */
@@ -132,9 +132,7 @@ bool gpu_traffic_visit(gpu_traffic_visitor *visit, void *context)
     return false;
 }
 
-void gpu_traffic_reset(void)
-{
-}
+void gpu_traffic_reset(void) {}
 
 /* A communicator's own error; ncclInProgress is none. */
 static int check_communicator(ncclComm_t comm)
@@ -162,7 +160,8 @@ int gpu_stream_finish(cudaStream_t stream, ncclComm_t comm, double limit_s)
         TRY(check_communicator(comm));
         double passed = clock_seconds() - start;
         if (passed > limit_s) {
-            log_error("time limit of %.1f s: the stream has not finished%s", limit_s, comm ? "; a rank is missing from a collective" : "");
+            log_error("time limit of %.1f s: the stream has not finished%s", limit_s,
+                      comm ? "; a rank is missing from a collective" : "");
             return EXIT_TIME_LIMIT;
         }
         if (passed > POLL_BUSY_S)

@@ -2,8 +2,8 @@
  *
  * The one GPU header: exactly one vendor, and the check macros. Host code includes this and writes CUDA's names.
  *
- * Two families of checks. GPU_TRY returns from a function that owns nothing; GPU_GOTO jumps to its clean-up with the first
- * error kept. Both report file, line, the call's text and both the name and the sentence of the error through log_error.
+ * Two families of checks. GPU_TRY returns from a function that owns nothing; GPU_GOTO jumps to its clean-up with the
+ * first error kept. Both report file, line, the call's text and the error's name and sentence through log_error.
  * In clean-up call the function plainly and ignore its value.
  */
 #ifndef GPU_GPU_H

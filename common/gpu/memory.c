@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tagged device memory, the same on every vendor: a list of live allocations beside the vendor's own, and per device the
- * current and peak bytes of each category. Allocations are made when a run opens, so one lock and a plain list will do.
+ * Tagged device memory, the same on every vendor: a list of live allocations beside the vendor's own, and per device
+ * the current and peak bytes of each category. Allocations are made when a run opens, so one lock and a plain list will
+ * do.
  */
 #include "memory.h"
 
@@ -36,8 +37,8 @@ static size_t limit; /* 0: none */
 
 const char *memory_category_name(enum memory_category category)
 {
-    static const char *const names[MEMORY_CATEGORIES] = {"parameters", "gradients", "optimizer", "activations",
-                                                         "outputs", "communication", "data"};
+    static const char *const names[MEMORY_CATEGORIES] = {"parameters", "gradients",     "optimizer", "activations",
+                                                         "outputs",    "communication", "data"};
     return (unsigned)category < MEMORY_CATEGORIES ? names[category] : "unknown";
 }
 
@@ -93,8 +94,8 @@ static int report_failure(int device, enum memory_category category, size_t byte
     pthread_mutex_lock(&lock);
     size_t in_use = accounts[device].total, most = limit ? limit : known ? total_bytes : 0;
     pthread_mutex_unlock(&lock);
-    log_error("device %d: no memory for %zu bytes of %s: %zu bytes in use, %zu bytes free, at most %zu allowed (%s)", device, bytes,
-              memory_category_name(category), in_use, free_bytes, most, why);
+    log_error("device %d: no memory for %zu bytes of %s: %zu bytes in use, %zu bytes free, at most %zu allowed (%s)",
+              device, bytes, memory_category_name(category), in_use, free_bytes, most, why);
     return EXIT_RESOURCE;
 }
 
@@ -156,7 +157,7 @@ void gpu_free(void *pointer)
     free(found);
 }
 
-/* ---- readings -------------------------------------------------------------------------------------------------------- */
+/* ---- readings -------------------------------------------------------------------------------- */
 
 static size_t read_account(int device, const size_t *bytes)
 {

@@ -13,16 +13,16 @@ enum memory_category {
     MEMORY_GRADIENTS,
     MEMORY_OPTIMIZER,
     MEMORY_ACTIVATIONS,
-    MEMORY_OUTPUTS,        /* logits and their gradient; in DP the gathered ones on device 0 too */
-    MEMORY_COMMUNICATION,  /* buckets, coalescing buffers */
-    MEMORY_DATA,           /* inputs and labels */
+    MEMORY_OUTPUTS,       /* logits and their gradient; in DP the gathered ones on device 0 too */
+    MEMORY_COMMUNICATION, /* buckets, coalescing buffers */
+    MEMORY_DATA,          /* inputs and labels */
     MEMORY_CATEGORIES,
 };
 
-const char *memory_category_name(enum memory_category category);  /* "parameters", ... */
+const char *memory_category_name(enum memory_category category); /* "parameters", ... */
 
-/* Allocates on the current device. 0 bytes: *pointer = NULL. Failure (device full, or --device-memory's limit): reported
- * with category, bytes asked, bytes in use and the limit; returns EXIT_RESOURCE and *pointer = NULL. */
+/* Allocates on the current device. 0 bytes: *pointer = NULL. Failure (device full, or --device-memory's limit):
+ * reported with category, bytes asked, bytes in use and the limit; returns EXIT_RESOURCE and *pointer = NULL. */
 int gpu_malloc(void **pointer, size_t bytes, enum memory_category category);
 
 /* Frees what gpu_malloc gave; NULL is allowed. Any device may be current. */
@@ -31,7 +31,7 @@ void gpu_free(void *pointer);
 /* Current and peak bytes of a device. */
 size_t memory_current(int device, enum memory_category category);
 size_t memory_peak(int device, enum memory_category category);
-size_t memory_peak_total(int device);  /* peak of the sum, not sum of the peaks */
+size_t memory_peak_total(int device); /* peak of the sum, not sum of the peaks */
 
 /* Peaks := currents (between verification and timed steps). */
 void memory_reset_peaks(void);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Copies and fills. Pointers are checked when they are enqueued, bytes are counted when they are moved. The copying itself
- * is memcpy, which every sanitizer sees.
+ * Copies and fills. Pointers are checked when they are enqueued, bytes are counted when they are moved. The copying
+ * itself is memcpy, which every sanitizer sees.
  */
 #include <string.h>
 
@@ -11,18 +11,18 @@ enum side_kind { SIDE_DEVICE, SIDE_PINNED, SIDE_PAGEABLE };
 
 struct side {
     enum side_kind kind;
-    struct soft_device *device;  /* of SIDE_DEVICE */
-    char *address;               /* for the kernel's use */
+    struct soft_device *device; /* of SIDE_DEVICE */
+    char *address;              /* for the kernel's use */
 };
 
 struct copy {
     char *to;
     const char *from;
     size_t bytes;
-    int to_device, from_device;  /* ordinals, -1: host */
+    int to_device, from_device; /* ordinals, -1: host */
 };
 
-static uint32_t drop_after;  /* softTestDropCopy */
+static uint32_t drop_after; /* softTestDropCopy */
 
 static struct side classify(const void *pointer, size_t bytes)
 {
@@ -43,25 +43,26 @@ static bool peer_enabled(const struct soft_device *device, const struct soft_dev
     return device == peer || (__atomic_load_n(&device->peers, __ATOMIC_ACQUIRE) >> peer->map.ordinal & 1);
 }
 
-/* One end of a copy: a live range of a device that the stream's may reach (NULL: any), or pinned memory. Else false, with the
- * last error set. */
-static bool check_side(const char *call, const char *which, const struct soft_device *stream_device, const struct side *side,
-                       const void *pointer, size_t bytes, bool on_device)
+/* One end of a copy: a live range of a device that the stream's may reach (NULL: any), or pinned memory. Else false,
+ * with the last error set. */
+static bool check_side(const char *call, const char *which, const struct soft_device *stream_device,
+                       const struct side *side, const void *pointer, size_t bytes, bool on_device)
 {
     size_t offset;
     if (side->kind == SIDE_PAGEABLE)
-        soft_fail(softErrorInvalidValue, "%s: %s %p (%zu bytes) is neither device memory nor pinned host memory%s", call, which, pointer,
-                  bytes, on_device ? "" : ": allocate it with cudaMallocHost");
+        soft_fail(softErrorInvalidValue, "%s: %s %p (%zu bytes) is neither device memory nor pinned host memory%s",
+                  call, which, pointer, bytes, on_device ? "" : ": allocate it with cudaMallocHost");
     else if ((side->kind == SIDE_DEVICE) != on_device)
         soft_fail(softErrorInvalidValue, "%s: %s %p is %s memory, %s memory was expected", call, which, pointer,
                   on_device ? "host" : "device", on_device ? "device" : "host");
     else if (on_device && !soft_device_find(side->device, pointer, bytes, &offset))
-        soft_fail(softErrorInvalidValue, "%s: %s %p: %zu bytes do not lie within one live allocation of device %d", call, which, pointer,
-                  bytes, side->device->map.ordinal);
+        soft_fail(softErrorInvalidValue, "%s: %s %p: %zu bytes do not lie within one live allocation of device %d",
+                  call, which, pointer, bytes, side->device->map.ordinal);
     else if (on_device && stream_device && !peer_enabled(stream_device, side->device))
-        soft_fail(softErrorPeerAccessNotEnabled, "%s: %s %p is memory of device %d, which device %d has no access to: call "
-                  "cudaDeviceEnablePeerAccess or use cudaMemcpyPeerAsync", call, which, pointer, side->device->map.ordinal,
-                  stream_device->map.ordinal);
+        soft_fail(softErrorPeerAccessNotEnabled,
+                  "%s: %s %p is memory of device %d, which device %d has no access to: call "
+                  "cudaDeviceEnablePeerAccess or use cudaMemcpyPeerAsync",
+                  call, which, pointer, side->device->map.ordinal, stream_device->map.ordinal);
     else
         return true;
     return false;
@@ -93,12 +94,17 @@ static void run_copy(softStream_t stream, const struct soft_what *what, void *ar
     soft_traffic_add(what->range, copy->from_device, copy->to_device, copy->bytes);
 }
 
-static softError_t enqueue_copy(softStream_t stream, const char *name, const struct side *to, const struct side *from, size_t bytes)
+static softError_t enqueue_copy(softStream_t stream, const char *name, const struct side *to, const struct side *from,
+                                size_t bytes)
 {
-    struct copy copy = {.to = to->address, .from = from->address, .bytes = bytes,
+    struct copy copy = {.to = to->address,
+                        .from = from->address,
+                        .bytes = bytes,
                         .to_device = to->device ? to->device->map.ordinal : -1,
                         .from_device = from->device ? from->device->map.ordinal : -1};
-    struct soft_what what = {.kind = SOFT_TASK_COPY, .name = name, .bytes = (double)bytes,
+    struct soft_what what = {.kind = SOFT_TASK_COPY,
+                             .name = name,
+                             .bytes = (double)bytes,
                              .detail = (uint32_t)(copy.from_device + 1) << 16 | (uint32_t)(copy.to_device + 1)};
     return soft_enqueue(stream, &what, run_copy, &copy, sizeof(copy));
 }
@@ -106,7 +112,8 @@ static softError_t enqueue_copy(softStream_t stream, const char *name, const str
 softError_t softMemcpyAsync(void *to, const void *from, size_t bytes, softMemcpyKind kind, softStream_t stream)
 {
     SOFT_HOST_CALL("cudaMemcpyAsync");
-    static const char *const names[] = {"copy_host_to_host", "copy_host_to_device", "copy_device_to_host", "copy_device_to_device"};
+    static const char *const names[] = {"copy_host_to_host", "copy_host_to_device", "copy_device_to_host",
+                                        "copy_device_to_device"};
     struct soft_device *device = soft_stream_device(stream);
     if (!device || soft_device_error(device))
         return softPeekAtLastError();
@@ -124,7 +131,8 @@ softError_t softMemcpyAsync(void *to, const void *from, size_t bytes, softMemcpy
 }
 
 /* Allowed without peer access: CUDA then goes through the host. */
-softError_t softMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t bytes, softStream_t stream)
+softError_t softMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t bytes,
+                                softStream_t stream)
 {
     SOFT_HOST_CALL("cudaMemcpyPeerAsync");
     struct soft_device *device = soft_stream_device(stream);
@@ -137,12 +145,13 @@ softError_t softMemcpyPeerAsync(void *to, int to_device, const void *from, int f
         !check_side("cudaMemcpyPeerAsync", "source", NULL, &source, from, bytes, true))
         return softPeekAtLastError();
     if (target.device->map.ordinal != to_device || source.device->map.ordinal != from_device)
-        return soft_fail(softErrorInvalidValue, "cudaMemcpyPeerAsync: from device %d to %d was said, the pointers are device %d's and %d's",
+        return soft_fail(softErrorInvalidValue,
+                         "cudaMemcpyPeerAsync: from device %d to %d was said, the pointers are device %d's and %d's",
                          from_device, to_device, source.device->map.ordinal, target.device->map.ordinal);
     return enqueue_copy(stream, "copy_peer", &target, &source, bytes);
 }
 
-/* ---- fills ----------------------------------------------------------------------------------------------------------- */
+/* ---- fills ----------------------------------------------------------------------------------- */
 
 struct fill {
     char *to;

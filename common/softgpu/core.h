@@ -9,40 +9,40 @@
 
 #include "internal.h"
 
-/* ---- devices --------------------------------------------------------------------------------------------------------- */
+/* ---- devices --------------------------------------------------------------------------------- */
 
-#define SOFT_GUARD_BYTES 256  /* stand before and behind each allocation; also its alignment */
+#define SOFT_GUARD_BYTES 256 /* stand before and behind each allocation; also its alignment */
 
-struct soft_block {  /* a live allocation: its place in the memfd and the bytes that were asked for */
+struct soft_block { /* a live allocation: its place in the memfd and the bytes that were asked for */
     size_t offset, bytes;
 };
 
 struct soft_device {
     struct soft_device_map map;
-    size_t capacity;            /* bytes that may be asked for in all */
+    size_t capacity; /* bytes that may be asked for in all */
 
     struct soft_lock memory_lock;
-    size_t used;                /* bytes asked for by live allocations */
-    struct soft_block *blocks;  /* sorted by offset */
+    size_t used;               /* bytes asked for by live allocations */
+    struct soft_block *blocks; /* sorted by offset */
     size_t block_count, block_room;
 
     struct soft_lock streams_lock;
-    softStream_t streams;       /* linked list of live streams */
+    softStream_t streams; /* linked list of live streams */
     uint32_t streams_made;
-    uint64_t retired_busy_ns;   /* CPU time of the threads of destroyed streams */
-    char cores[256];            /* read back by the stream threads */
+    uint64_t retired_busy_ns; /* CPU time of the threads of destroyed streams */
+    char cores[256];          /* read back by the stream threads */
     struct soft_crowd crowd;
 
-    uint64_t peers;             /* bit i: access to ordinal i was enabled */
+    uint64_t peers; /* bit i: access to ordinal i was enabled */
 
     struct soft_lock error_lock;
-    uint32_t error;             /* sticky; 0: none */
+    uint32_t error; /* sticky; 0: none */
     char error_detail[512];
 };
 
 /* Visible devices: CUDA_VISIBLE_DEVICES over SOFTGPU_DEVICES. Fails with softErrorNoDevice if there are none. */
 softError_t soft_visible_count(int *count);
-int soft_visible_physical(int ordinal);  /* of an existing ordinal */
+int soft_visible_physical(int ordinal); /* of an existing ordinal */
 void soft_uuid_text(int physical, char text[41]);
 int soft_current_ordinal(void);
 
@@ -55,21 +55,21 @@ void soft_device_drain(struct soft_device *device);
 /* Looks at the guards of all live allocations; a damaged one becomes the device's sticky error. */
 void soft_guards_check(struct soft_device *device);
 
-/* ---- pinned host memory ------------------------------------------------------------------------------------------------ */
+/* ---- pinned host memory ---------------------------------------------------------------------- */
 
-bool soft_pinned(const void *pointer, size_t bytes);  /* lies whole within one softMallocHost range */
+bool soft_pinned(const void *pointer, size_t bytes); /* lies whole within one softMallocHost range */
 
-/* ---- streams ------------------------------------------------------------------------------------------------------------ */
+/* ---- streams --------------------------------------------------------------------------------- */
 
 #define SOFT_STREAM_MAGIC UINT64_C(0x6d61657274535347)
 #define SOFT_EVENT_MAGIC UINT64_C(0x00746e6576455347)
-#define SOFT_RING_SLOTS 1024u         /* tasks that the host may be ahead; a power of two */
+#define SOFT_RING_SLOTS 1024u /* tasks that the host may be ahead; a power of two */
 #define SOFT_SLOT_BYTES (SOFT_LAUNCH_ARGUMENT_BYTES + 16)
 
 struct soft_slot {
     struct soft_what what;
-    soft_task *task;              /* NULL: the stream ends */
-    uint64_t enqueued_ns;         /* when recording */
+    soft_task *task;      /* NULL: the stream ends */
+    uint64_t enqueued_ns; /* when recording */
     uint32_t host_thread;
     _Alignas(16) unsigned char arguments[SOFT_SLOT_BYTES];
 };
@@ -78,17 +78,17 @@ struct softStream {
     uint64_t magic;
     struct soft_device *device;
     softStream_t next;
-    uint32_t number;              /* 1, 2, ... on its device */
+    uint32_t number; /* 1, 2, ... on its device */
     pthread_t thread;
-    struct soft_signal ready;     /* 1: the thread is bound and runs */
+    struct soft_signal ready; /* 1: the thread is bound and runs */
     struct soft_lock producers;
-    struct soft_signal enqueued;  /* tasks so far; written under `producers` */
+    struct soft_signal enqueued; /* tasks so far; written under `producers` */
     struct soft_signal done;
-    struct soft_lock waiting;     /* of the next two */
-    struct soft_signal reached;   /* rings when `done` comes to the milestone */
-    uint32_t milestone;           /* the earliest number of tasks done that somebody waits for */
+    struct soft_lock waiting;   /* of the next two */
+    struct soft_signal reached; /* rings when `done` comes to the milestone */
+    uint32_t milestone;         /* the earliest number of tasks done that somebody waits for */
     struct soft_slot *ring;
-    struct soft_team *team;       /* NULL: one core, or no launch of several blocks yet */
+    struct soft_team *team; /* NULL: one core, or no launch of several blocks yet */
 };
 
 /* soft_enqueue with the arguments in two parts, SOFT_SLOT_BYTES together. */
@@ -98,12 +98,12 @@ softError_t soft_enqueue_parts(softStream_t stream, const struct soft_what *what
 /* Waits until all tasks enqueued so far are done; states the edge to the host. */
 void soft_stream_drain(softStream_t stream);
 
-/* ---- the team: threads that share a launch's blocks with the stream's own thread ------------------------------------- */
+/* ---- the team: threads that share a launch's blocks with the stream's own thread ------------- */
 
 /* Runs the body's blocks on the stream's thread and cores - 1 helpers; called in the stream's thread. */
 void soft_team_run(softStream_t stream, soft_body *body, const void *arguments, unsigned blocks);
 void soft_team_destroy(struct soft_team *team);
-uint64_t soft_team_cpu_ns(const struct soft_team *team);  /* NULL: 0 */
+uint64_t soft_team_cpu_ns(const struct soft_team *team); /* NULL: 0 */
 uint64_t soft_thread_cpu_ns(pthread_t thread);
 
 #endif

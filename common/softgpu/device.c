@@ -13,7 +13,7 @@
 #include "record.h"
 
 static struct soft_lock creation;
-static struct soft_device *devices[SOFTGPU_MAX_DEVICES];  /* by ordinal; NULL: not yet in use */
+static struct soft_device *devices[SOFTGPU_MAX_DEVICES]; /* by ordinal; NULL: not yet in use */
 static _Thread_local int current;
 
 /* Room for guards and for the gaps that freed allocations leave, so that capacity can be used whole. */
@@ -46,8 +46,9 @@ static softError_t map_memory(struct soft_device_map *map, size_t capacity)
     if (reserved != MAP_FAILED)
         munmap(reserved, map->map_bytes);
     close(map->memfd);
-    return soft_fail(softErrorMemoryAllocation, "soft GPU %d: can't map twice %zu MiB of addresses for a capacity of %zu MiB: %s",
-                     map->ordinal, map->map_bytes >> 20, capacity >> 20, strerror(cause));
+    return soft_fail(softErrorMemoryAllocation,
+                     "soft GPU %d: can't map twice %zu MiB of addresses for a capacity of %zu MiB: %s", map->ordinal,
+                     map->map_bytes >> 20, capacity >> 20, strerror(cause));
 }
 
 static struct soft_device *create(int ordinal)
@@ -126,7 +127,8 @@ void soft_devices_visit(void (*visit)(struct soft_device *device, void *context)
     }
 }
 
-/* ---- CUDA's device functions --------------------------------------------------------------------------------------- */
+/* ---- CUDA's device functions ---------------------------------------------------------------------------------------
+ */
 
 softError_t softGetDeviceCount(int *count)
 {
@@ -142,7 +144,8 @@ softError_t softSetDevice(int device)
     if (error)
         return error;
     if (device < 0 || device >= count)
-        return soft_fail(softErrorInvalidDevice, "cudaSetDevice: device %d: there are %d, from 0 to %d", device, count, count - 1);
+        return soft_fail(softErrorInvalidDevice, "cudaSetDevice: device %d: there are %d, from 0 to %d", device, count,
+                         count - 1);
     current = device;
     return softSuccess;
 }
@@ -168,7 +171,8 @@ softError_t softGetDeviceProperties(struct softDeviceProp *properties, int devic
     const struct soft_settings *settings = soft_settings();
     int cores = settings->cores_per_device, physical = soft_visible_physical(device);
     *properties = (struct softDeviceProp){.totalGlobalMem = settings->memory_bytes, .multiProcessorCount = cores};
-    snprintf(properties->name, sizeof(properties->name), "soft GPU %d (%d core%s)", physical, cores, cores == 1 ? "" : "s");
+    snprintf(properties->name, sizeof(properties->name), "soft GPU %d (%d core%s)", physical, cores,
+             cores == 1 ? "" : "s");
     properties->uuid.bytes[0] = 0x50; /* the bytes of soft_uuid_text */
     properties->uuid.bytes[1] = (char)0xf7;
     properties->uuid.bytes[15] = (char)physical;
@@ -193,7 +197,8 @@ softError_t softDeviceCanAccessPeer(int *can, int device, int peer)
     if (error)
         return error;
     if (device < 0 || device >= count || peer < 0 || peer >= count)
-        return soft_fail(softErrorInvalidDevice, "cudaDeviceCanAccessPeer: devices %d and %d: there are %d", device, peer, count);
+        return soft_fail(softErrorInvalidDevice, "cudaDeviceCanAccessPeer: devices %d and %d: there are %d", device,
+                         peer, count);
     *can = device != peer;
     return softSuccess;
 }
@@ -213,7 +218,8 @@ softError_t softDeviceEnablePeerAccess(int peer, unsigned flags)
         return softPeekAtLastError();
     uint64_t bit = UINT64_C(1) << peer;
     if (__atomic_fetch_or(&device->peers, bit, __ATOMIC_ACQ_REL) & bit)
-        return soft_fail(softErrorPeerAccessAlreadyEnabled, "cudaDeviceEnablePeerAccess: device %d has access to device %d already", current, peer);
+        return soft_fail(softErrorPeerAccessAlreadyEnabled,
+                         "cudaDeviceEnablePeerAccess: device %d has access to device %d already", current, peer);
     return softSuccess;
 }
 

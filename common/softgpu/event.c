@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Events. Each record makes a mark; the event holds its latest. A wait captures the mark that is the latest at the call, so
- * recording again neither moves nor hastens a wait that is already enqueued, as on a GPU.
+ * Events. Each record makes a mark; the event holds its latest. A wait captures the mark that is the latest at the
+ * call, so recording again neither moves nor hastens a wait that is already enqueued, as on a GPU.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +11,9 @@
 #include "sys/clock.h"
 
 struct soft_mark {
-    uint32_t references;      /* the event's, the recording task's, each waiting task's */
-    uint32_t number;          /* for the record of the run */
-    struct soft_signal done;  /* 1: the stream has reached it */
+    uint32_t references;     /* the event's, the recording task's, each waiting task's */
+    uint32_t number;         /* for the record of the run */
+    struct soft_signal done; /* 1: the stream has reached it */
     uint64_t time_ns;
 };
 
@@ -22,7 +22,7 @@ struct softEvent {
     struct soft_device *device;
     bool timed;
     struct soft_lock lock;
-    struct soft_mark *latest;  /* NULL: never recorded */
+    struct soft_mark *latest; /* NULL: never recorded */
 };
 
 /* Both tasks' arguments. */
@@ -88,7 +88,7 @@ softError_t softEventDestroy(softEvent_t event)
     return softSuccess;
 }
 
-/* ---- in the stream --------------------------------------------------------------------------------------------------- */
+/* ---- in the stream --------------------------------------------------------------------------- */
 
 static void run_record(softStream_t stream, const struct soft_what *what, void *arguments)
 {
@@ -120,7 +120,8 @@ softError_t softEventRecord(softEvent_t event, softStream_t stream)
     if (error || !device)
         return softPeekAtLastError();
     if (device != event->device)
-        return soft_fail(softErrorInvalidResourceHandle, "cudaEventRecord: the event is device %d's, the stream device %d's",
+        return soft_fail(softErrorInvalidResourceHandle,
+                         "cudaEventRecord: the event is device %d's, the stream device %d's",
                          event->device->map.ordinal, device->map.ordinal);
     struct soft_mark *mark = hidden_alloc(sizeof(*mark));
     if (!mark)
@@ -160,13 +161,14 @@ softError_t softStreamWaitEventAt(softStream_t stream, softEvent_t event, unsign
     const char *colon = skip ? strrchr(skip, ':') : NULL;
     const char *slash = strrchr(file, '/');
     const char *name = slash ? slash + 1 : file;
-    if (colon && strlen(name) == (size_t)(colon - skip) && !strncmp(name, skip, strlen(name)) && strtol(colon + 1, NULL, 10) == line)
+    if (colon && strlen(name) == (size_t)(colon - skip) && !strncmp(name, skip, strlen(name)) &&
+        strtol(colon + 1, NULL, 10) == line)
         return softSuccess;
     return softStreamWaitEvent(stream, event, flags);
 }
 #endif
 
-/* ---- on the host ----------------------------------------------------------------------------------------------------- */
+/* ---- on the host ----------------------------------------------------------------------------- */
 
 softError_t softEventSynchronize(softEvent_t event)
 {

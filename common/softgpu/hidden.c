@@ -16,11 +16,12 @@
 #include "sys/clock.h"
 #include "sys/topology.h"
 
-#define SPIN_NS 5000         /* about the price of a futex wake-up: more costs cores, less costs latency */
-#define PAUSES_PER_LOOK 16   /* pauses between two readings of the clock */
+#define SPIN_NS 5000       /* about the price of a futex wake-up: more costs cores, less costs latency */
+#define PAUSES_PER_LOOK 16 /* pauses between two readings of the clock */
 #define LOCK_PAUSES 200
 
-/* ---- the sanitizer's own entry points ------------------------------------------------------------------------------- */
+/* ---- the sanitizer's own entry points -------------------------------------------------------------------------------
+ */
 
 #ifdef SOFTGPU_TSAN
 void __tsan_acquire(void *address);
@@ -52,7 +53,8 @@ void soft_acquire(const void *address)
 }
 #endif
 
-/* ---- memory --------------------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------------------------------
+ */
 
 /* free() drops all that was released at addresses inside: the next user of the memory starts without foreign edges. */
 void *hidden_alloc(size_t bytes)
@@ -100,7 +102,8 @@ size_t hidden_copy_text(char *to, size_t size, const char *from)
     return length;
 }
 
-/* ---- waiting -------------------------------------------------------------------------------------------------------- */
+/* ---- waiting --------------------------------------------------------------------------------------------------------
+ */
 
 static _Thread_local struct soft_crowd *own_crowd;
 
@@ -153,8 +156,8 @@ uint32_t soft_signal_read(const struct soft_signal *signal)
     return __atomic_load_n(&signal->value, __ATOMIC_ACQUIRE);
 }
 
-/* The store and the look at `sleepers` are sequentially consistent, as are a sleeper's announcement and the kernel's look
- * at the value: one of the two sees the other. */
+/* The store and the look at `sleepers` are sequentially consistent, as are a sleeper's announcement and the kernel's
+ * look at the value: one of the two sees the other. */
 static void wake_sleepers(struct soft_signal *signal)
 {
     if (__atomic_load_n(&signal->sleepers, __ATOMIC_SEQ_CST) > 0)
@@ -208,7 +211,8 @@ bool soft_signal_wait(struct soft_signal *signal, uint32_t seen, uint64_t spin_n
     return soft_signal_read(signal) != seen;
 }
 
-/* ---- locks ---------------------------------------------------------------------------------------------------------- */
+/* ---- locks ----------------------------------------------------------------------------------------------------------
+ */
 
 static bool try_lock(struct soft_lock *lock)
 {

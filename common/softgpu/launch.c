@@ -4,12 +4,13 @@
  */
 #include "core.h"
 
-struct launch {  /* stands before the launch's own arguments in the slot */
+struct launch { /* stands before the launch's own arguments in the slot */
     soft_body *body;
     unsigned blocks;
 };
 
-_Static_assert(sizeof(struct launch) == SOFT_SLOT_BYTES - SOFT_LAUNCH_ARGUMENT_BYTES, "arguments stay aligned to 16 bytes");
+_Static_assert(sizeof(struct launch) == SOFT_SLOT_BYTES - SOFT_LAUNCH_ARGUMENT_BYTES,
+               "arguments stay aligned to 16 bytes");
 
 softError_t softTranslate(softStream_t stream, const char *kernel, const struct soft_span *span, void **translated)
 {
@@ -21,17 +22,20 @@ softError_t softTranslate(softStream_t stream, const char *kernel, const struct 
     if (!owner) {
         if (span->bytes == 0)
             return softSuccess;
-        return soft_fail(softErrorInvalidDevicePointer, "%s: argument %p (%zu bytes) is not device memory", kernel, span->pointer, span->bytes);
+        return soft_fail(softErrorInvalidDevicePointer, "%s: argument %p (%zu bytes) is not device memory", kernel,
+                         span->pointer, span->bytes);
     }
     *translated = (char *)*translated + (owner->map.kernel_base - owner->map.device_base);
     if (span->bytes == 0)
         return softSuccess;
     size_t offset;
     if (!soft_device_find(owner, span->pointer, span->bytes, &offset))
-        return soft_fail(softErrorIllegalAddress, "%s: argument %p: %zu bytes do not lie within one live allocation of device %d", kernel,
+        return soft_fail(softErrorIllegalAddress,
+                         "%s: argument %p: %zu bytes do not lie within one live allocation of device %d", kernel,
                          span->pointer, span->bytes, owner->map.ordinal);
     if (owner != device && !(__atomic_load_n(&device->peers, __ATOMIC_ACQUIRE) >> owner->map.ordinal & 1))
-        return soft_fail(softErrorPeerAccessNotEnabled, "%s: argument %p is memory of device %d, which device %d has no access to", kernel,
+        return soft_fail(softErrorPeerAccessNotEnabled,
+                         "%s: argument %p is memory of device %d, which device %d has no access to", kernel,
                          span->pointer, owner->map.ordinal, device->map.ordinal);
     return softSuccess;
 }
@@ -52,13 +56,16 @@ softError_t softLaunch(softStream_t stream, const struct soft_cost *cost, soft_b
     if (!device || soft_device_error(device))
         return softPeekAtLastError();
     if (device->map.ordinal != soft_current_ordinal())
-        return soft_fail(softErrorInvalidResourceHandle, "%s: launched into a stream of device %d while device %d is current", cost->name,
+        return soft_fail(softErrorInvalidResourceHandle,
+                         "%s: launched into a stream of device %d while device %d is current", cost->name,
                          device->map.ordinal, soft_current_ordinal());
     if (argument_bytes > SOFT_LAUNCH_ARGUMENT_BYTES)
-        return soft_fail(softErrorInvalidValue, "%s: %zu bytes of arguments, at most %d are possible", cost->name, argument_bytes,
-                         SOFT_LAUNCH_ARGUMENT_BYTES);
+        return soft_fail(softErrorInvalidValue, "%s: %zu bytes of arguments, at most %d are possible", cost->name,
+                         argument_bytes, SOFT_LAUNCH_ARGUMENT_BYTES);
     struct launch launch = {body, blocks};
-    struct soft_what what = {.kind = cost->product ? SOFT_TASK_PRODUCT : SOFT_TASK_LAUNCH, .name = cost->name,
-                             .flops = cost->flops, .bytes = cost->bytes};
+    struct soft_what what = {.kind = cost->product ? SOFT_TASK_PRODUCT : SOFT_TASK_LAUNCH,
+                             .name = cost->name,
+                             .flops = cost->flops,
+                             .bytes = cost->bytes};
     return soft_enqueue_parts(stream, &what, run_launch, &launch, sizeof(launch), arguments, argument_bytes);
 }

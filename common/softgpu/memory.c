@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Device memory: first fit over the sorted list of live allocations. The list lies outside device memory; inside it only
- * guard bytes surround each allocation:
+ * Device memory: first fit over the sorted list of live allocations. The list lies outside device memory; inside it
+ * only guard bytes surround each allocation:
  *
  *     | guard | allocation | guard, to the next multiple of 256 and 256 bytes more | allocation | guard ...
  *
- * Fresh memory is filled with 0xff: every float in it is a NaN, so a value that was never written is seen. Pages are taken
- * here, never in a step; with shape_only nothing is touched.
+ * Fresh memory is filled with 0xff: every float in it is a NaN, so a value that was never written is seen. Pages are
+ * taken here, never in a step; with shape_only nothing is touched.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -40,7 +40,8 @@
 
 #define GUARD_BYTE 0xdb
 #define FRESH_BYTE 0xff
-#define CHECK_MACHINE_FROM (64u << 10) /* smaller allocations don't ask the machine for its free memory: it takes 50 us */
+#define CHECK_MACHINE_FROM                                                                                             \
+    (64u << 10) /* smaller allocations don't ask the machine for its free memory: it takes 50 us */
 
 static size_t round_up(size_t bytes)
 {
@@ -71,7 +72,8 @@ static void release_pages(struct soft_device *device, const struct soft_block *b
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t from = (block->offset + page - 1) / page * page, to = (block->offset + block->bytes) / page * page;
     if (to > from)
-        (void)!fallocate(device->map.memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from, (off_t)(to - from));
+        (void)!fallocate(device->map.memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from,
+                         (off_t)(to - from));
 }
 
 /* The first gap that holds the bytes between two guards. Returns the new block's place in the list, or -1. */
@@ -113,8 +115,8 @@ static softError_t prepare(struct soft_device *device, const struct soft_block *
     size_t from = block->offset - SOFT_GUARD_BYTES, to = guard_end(block);
     int failed = populate(device, from, to);
     if (failed)
-        return soft_fail(softErrorMemoryAllocation, "soft GPU %d: the machine can't give %zu bytes: %s", device->map.ordinal, block->bytes,
-                         strerror(failed));
+        return soft_fail(softErrorMemoryAllocation, "soft GPU %d: the machine can't give %zu bytes: %s",
+                         device->map.ordinal, block->bytes, strerror(failed));
     UNPOISON(base + from, to - from);
     memset(base + from, GUARD_BYTE, SOFT_GUARD_BYTES);
     memset(base + block->offset, FRESH_BYTE, block->bytes);
@@ -128,21 +130,24 @@ static softError_t prepare(struct soft_device *device, const struct soft_block *
 static softError_t allocate(struct soft_device *device, size_t bytes, size_t *offset)
 {
     if (bytes > device->capacity - device->used)
-        return soft_fail(softErrorMemoryAllocation, "soft GPU %d: %zu bytes asked for, %zu of %zu in use", device->map.ordinal, bytes,
-                         device->used, device->capacity);
+        return soft_fail(softErrorMemoryAllocation, "soft GPU %d: %zu bytes asked for, %zu of %zu in use",
+                         device->map.ordinal, bytes, device->used, device->capacity);
     ptrdiff_t place = find_gap(device, bytes, offset);
     if (place < 0)
-        return soft_fail(softErrorMemoryAllocation, "soft GPU %d: no gap of %zu bytes; %zu of %zu bytes in use by %zu allocations",
+        return soft_fail(softErrorMemoryAllocation,
+                         "soft GPU %d: no gap of %zu bytes; %zu of %zu bytes in use by %zu allocations",
                          device->map.ordinal, bytes, device->used, device->capacity, device->block_count);
     if (!make_room(device))
-        return soft_fail(softErrorMemoryAllocation, "soft GPU %d: no host memory for the list of allocations", device->map.ordinal);
+        return soft_fail(softErrorMemoryAllocation, "soft GPU %d: no host memory for the list of allocations",
+                         device->map.ordinal);
     struct soft_block block = {*offset, bytes};
     if (!soft_settings()->shape_only) {
         softError_t error = prepare(device, &block);
         if (error)
             return error;
     }
-    hidden_copy(&device->blocks[place + 1], &device->blocks[place], (device->block_count - (size_t)place) * sizeof(block));
+    hidden_copy(&device->blocks[place + 1], &device->blocks[place],
+                (device->block_count - (size_t)place) * sizeof(block));
     device->blocks[place] = block;
     device->block_count++;
     device->used += bytes;
@@ -163,8 +168,8 @@ softError_t softMalloc(void **pointer, size_t bytes)
     if (bytes >= CHECK_MACHINE_FROM && bytes <= device->capacity && !soft_settings()->shape_only) {
         size_t machine = topology_memory_free();
         if (bytes > machine)
-            return soft_fail(softErrorMemoryAllocation, "soft GPU %d: needs %zu bytes, the machine has %zu bytes free", device->map.ordinal,
-                             bytes, machine);
+            return soft_fail(softErrorMemoryAllocation, "soft GPU %d: needs %zu bytes, the machine has %zu bytes free",
+                             device->map.ordinal, bytes, machine);
     }
     size_t offset = 0;
     soft_lock(&device->memory_lock, "device memory");
@@ -175,10 +180,11 @@ softError_t softMalloc(void **pointer, size_t bytes)
     return error;
 }
 
-/* ---- guards ---------------------------------------------------------------------------------------------------------- */
+/* ---- guards ---------------------------------------------------------------------------------- */
 
 /* Bytes of [from, to) up to the first and behind the last damaged one; poisoned memory is read here on purpose. */
-__attribute__((no_sanitize("address"))) static size_t damaged(const unsigned char *base, size_t from, size_t to, size_t *first)
+__attribute__((no_sanitize("address"))) static size_t damaged(const unsigned char *base, size_t from, size_t to,
+                                                              size_t *first)
 {
     size_t count = 0;
     for (size_t i = to; i > from; i--) {
@@ -197,16 +203,20 @@ static void check_guard(struct soft_device *device, const struct soft_block *blo
     size_t end = block->offset + block->bytes, first = 0;
     size_t count = damaged(base, end, guard_end(block), &first);
     if (count > 0) {
-        soft_device_fail(device, softErrorIllegalAddress, "soft GPU %d: allocation %p of %zu bytes: %zu guard bytes behind it were overwritten, "
-                         "the first at byte %zu", device->map.ordinal, (void *)(device->map.device_base + block->offset), block->bytes,
-                         count, first - block->offset);
+        soft_device_fail(device, softErrorIllegalAddress,
+                         "soft GPU %d: allocation %p of %zu bytes: %zu guard bytes behind it were overwritten, "
+                         "the first at byte %zu",
+                         device->map.ordinal, (void *)(device->map.device_base + block->offset), block->bytes, count,
+                         first - block->offset);
         return;
     }
     count = damaged(base, block->offset - SOFT_GUARD_BYTES, block->offset, &first);
     if (count > 0)
-        soft_device_fail(device, softErrorIllegalAddress, "soft GPU %d: allocation %p of %zu bytes: %zu guard bytes before it were overwritten, "
-                         "the first %zu bytes before its start", device->map.ordinal, (void *)(device->map.device_base + block->offset),
-                         block->bytes, count, block->offset - first);
+        soft_device_fail(device, softErrorIllegalAddress,
+                         "soft GPU %d: allocation %p of %zu bytes: %zu guard bytes before it were overwritten, "
+                         "the first %zu bytes before its start",
+                         device->map.ordinal, (void *)(device->map.device_base + block->offset), block->bytes, count,
+                         block->offset - first);
 }
 
 void soft_guards_check(struct soft_device *device)
@@ -219,7 +229,7 @@ void soft_guards_check(struct soft_device *device)
     soft_unlock(&device->memory_lock);
 }
 
-/* ---- finding and freeing --------------------------------------------------------------------------------------------- */
+/* ---- finding and freeing --------------------------------------------------------------------- */
 
 /* The last block that starts at or before the offset, or -1. Under the device's memory lock. */
 static ptrdiff_t find_block(const struct soft_device *device, size_t offset)
@@ -280,8 +290,8 @@ softError_t softFree(void *pointer)
     }
     soft_unlock(&device->memory_lock);
     if (!live)
-        return soft_fail(softErrorInvalidValue, "cudaFree: %p is not the start of a live allocation of device %d", pointer,
-                         device->map.ordinal);
+        return soft_fail(softErrorInvalidValue, "cudaFree: %p is not the start of a live allocation of device %d",
+                         pointer, device->map.ordinal);
     return soft_device_error(device);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Pinned host memory: the only host memory that asynchronous copies accept, because only there a GPU copies while the host
- * goes on.
+ * Pinned host memory: the only host memory that asynchronous copies accept, because only there a GPU copies while the
+ * host goes on.
  */
 #include <stdlib.h>
 

@@ -15,7 +15,8 @@
 #include "sys/log.h"
 
 _Static_assert(sizeof(struct soft_record_entry) == 80, "the file's entry");
-_Static_assert(sizeof(struct soft_record_facts) == sizeof(struct soft_record_entry), "facts are entries of another reading");
+_Static_assert(sizeof(struct soft_record_facts) == sizeof(struct soft_record_entry),
+               "facts are entries of another reading");
 _Static_assert(sizeof(struct soft_record_header) == 56, "the file's header");
 
 #define CHUNK_ENTRIES 4096
@@ -35,20 +36,20 @@ bool soft_record_on;
 
 static const char *record_path;
 static struct soft_lock chunks_lock;
-static struct chunk *chunks;  /* of all threads */
-static uint64_t lost;         /* entries there was no memory for */
+static struct chunk *chunks; /* of all threads */
+static uint64_t lost;        /* entries there was no memory for */
 static uint32_t threads_seen, collectives_seen;
 
 /* What the calling thread's recorded host call did so far. */
 static _Thread_local struct {
     bool open;
     uint32_t name;
-    int device;       /* -1: no stream was concerned */
+    int device; /* -1: no stream was concerned */
     uint32_t stream;
     uint64_t task, waited_ns;
 } call;
 static _Thread_local struct chunk *own_chunk;
-static _Thread_local uint32_t own_thread;  /* 1, 2, ...; 0: not yet numbered */
+static _Thread_local uint32_t own_thread; /* 1, 2, ...; 0: not yet numbered */
 
 void soft_record_open(const char *path)
 {
@@ -86,7 +87,7 @@ static void append(const union entry *entry)
     __atomic_store_n(&own_chunk->count, own_chunk->count + 1, __ATOMIC_RELEASE);
 }
 
-/* ---- the host's side ------------------------------------------------------------------------------------------------- */
+/* ---- the host's side ------------------------------------------------------------------------- */
 
 struct soft_host_call soft_host_call_begin(const char *name)
 {
@@ -108,7 +109,7 @@ void soft_host_call_end(struct soft_host_call *begun)
     if (!begun->name)
         return;
     call.open = false;
-    union entry entry = {.task = {
+    struct soft_record_entry entry = {
         .kind = SOFT_RECORD_HOST_CALL,
         .thread = thread_number(),
         .device = (int16_t)(call.device >= 0 ? call.device : soft_current_ordinal()),
@@ -119,8 +120,8 @@ void soft_host_call_end(struct soft_host_call *begun)
         .start_ns = begun->start_ns,
         .end_ns = clock_nanoseconds(),
         .waited_ns = call.waited_ns,
-    }};
-    append(&entry);
+    };
+    append(&(union entry){.task = entry});
 }
 
 void soft_record_enqueued(softStream_t stream, uint64_t task, struct soft_slot *slot)
@@ -135,7 +136,7 @@ void soft_record_enqueued(softStream_t stream, uint64_t task, struct soft_slot *
 void soft_record_waited(softStream_t stream, uint64_t task, uint32_t mark, uint64_t start_ns)
 {
     uint64_t end_ns = clock_nanoseconds();
-    union entry entry = {.task = {
+    struct soft_record_entry entry = {
         .kind = SOFT_RECORD_HOST_WAIT,
         .thread = thread_number(),
         .device = (int16_t)(stream ? stream->device->map.ordinal : -1),
@@ -146,8 +147,8 @@ void soft_record_waited(softStream_t stream, uint64_t task, uint32_t mark, uint6
         .start_ns = start_ns,
         .end_ns = end_ns,
         .mark = mark,
-    }};
-    append(&entry);
+    };
+    append(&(union entry){.task = entry});
     call.waited_ns += end_ns - start_ns;
 }
 
@@ -155,18 +156,22 @@ void soft_record_lock_wait(const char *name, uint64_t start_ns)
 {
     if (!soft_recording())
         return;
-    union entry entry = {.task = {
-        .kind = SOFT_RECORD_LOCK_WAIT, .thread = thread_number(), .device = -1, .name = soft_intern(name), .start_ns = start_ns,
+    struct soft_record_entry entry = {
+        .kind = SOFT_RECORD_LOCK_WAIT,
+        .thread = thread_number(),
+        .device = -1,
+        .name = soft_intern(name),
+        .start_ns = start_ns,
         .end_ns = clock_nanoseconds(),
-    }};
-    append(&entry);
+    };
+    append(&(union entry){.task = entry});
 }
 
 uint32_t soft_record_collective(const struct soft_collective_facts *facts)
 {
     if (!soft_recording())
         return 0;
-    union entry entry = {.facts = {
+    struct soft_record_facts entry = {
         .kind = SOFT_RECORD_FACTS,
         .rank = (uint16_t)facts->rank,
         .root = (int16_t)facts->root,
@@ -178,16 +183,16 @@ uint32_t soft_record_collective(const struct soft_collective_facts *facts)
         .count = facts->count,
         .type = (uint32_t)facts->type,
         .reduce_op = (uint32_t)facts->reduce_op,
-    }};
-    append(&entry);
-    return entry.facts.number;
+    };
+    append(&(union entry){.facts = entry});
+    return entry.number;
 }
 
-/* ---- the streams' side ----------------------------------------------------------------------------------------------- */
+/* ---- the streams' side ----------------------------------------------------------------------- */
 
 void soft_record_task(softStream_t stream, uint64_t number, const struct soft_slot *slot, uint64_t start_ns)
 {
-    union entry entry = {.task = {
+    struct soft_record_entry entry = {
         .kind = (uint16_t)(SOFT_RECORD_TASK + slot->what.kind),
         .thread = (uint16_t)slot->host_thread,
         .device = (int16_t)stream->device->map.ordinal,
@@ -201,11 +206,11 @@ void soft_record_task(softStream_t stream, uint64_t number, const struct soft_sl
         .flops = slot->what.flops,
         .bytes = slot->what.bytes,
         .mark = slot->what.detail,
-    }};
-    append(&entry);
+    };
+    append(&(union entry){.task = entry});
 }
 
-/* ---- writing --------------------------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static uint64_t start_of(const union entry *entry)
 {
@@ -267,8 +272,8 @@ softError_t softRecordFinish(void)
     size_t bytes = sizeof(header) + header.string_bytes + header.entry_count * sizeof(union entry);
     char *file = hidden_alloc(bytes);
     if (!file || lost)
-        return soft_fail(softErrorMemoryAllocation, "%s: no memory for the record: %zu bytes, %zu entries are lost", record_path, bytes,
-                         (size_t)lost);
+        return soft_fail(softErrorMemoryAllocation, "%s: no memory for the record: %zu bytes, %zu entries are lost",
+                         record_path, bytes, (size_t)lost);
     write_strings(file + sizeof(header), &header.string_count);
     union entry *entries = (union entry *)(void *)(file + sizeof(header) + header.string_bytes);
     collect(entries, header.entry_count);

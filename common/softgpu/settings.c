@@ -13,7 +13,8 @@ static bool fixed;
 softError_t softConfigure(const struct soft_settings *given)
 {
     if (given->cores_per_device < 0 || !(given->collective_limit_s >= 0))
-        return soft_fail(softErrorInvalidValue, "softConfigure: %d cores per device and a collective limit of %g s: both must be at least 0",
+        return soft_fail(softErrorInvalidValue,
+                         "softConfigure: %d cores per device and a collective limit of %g s: both must be at least 0",
                          given->cores_per_device, given->collective_limit_s);
     char *path = NULL;
     if (given->record_path) {

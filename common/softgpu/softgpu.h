@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-/* ---- CUDA runtime: errors. Numbers are those of cudaError_t. ---------------------------------------------- */
+/* ---- CUDA runtime: errors. Numbers are those of cudaError_t. --------------------------------- */
 
 typedef enum softError {
     softSuccess = 0,
@@ -47,7 +47,7 @@ const char *softGetErrorString(softError_t error);
 softError_t softGetLastError(void);  /* of this thread; clears it */
 softError_t softPeekAtLastError(void);
 
-/* ---- devices ------------------------------------------------------------------------------------------------ */
+/* ---- devices --------------------------------------------------------------------------------- */
 
 typedef struct softUUID_st { char bytes[16]; } softUUID_t;
 
@@ -68,7 +68,7 @@ softError_t softDeviceCanAccessPeer(int *can, int device, int peer);
 softError_t softDeviceEnablePeerAccess(int peer, unsigned flags);
 softError_t softMemGetInfo(size_t *free_bytes, size_t *total_bytes);
 
-/* ---- memory --------------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 typedef enum softMemcpyKind {
     softMemcpyHostToHost = 0,
@@ -93,7 +93,7 @@ softError_t softMemcpyPeerAsync(void *to, int to_device, const void *from, int f
                                 softStream_t stream);
 softError_t softMemsetAsync(void *to, int value, size_t bytes, softStream_t stream);
 
-/* ---- streams and events --------------------------------------------------------------------------------------- */
+/* ---- streams and events ---------------------------------------------------------------------- */
 
 #define softStreamNonBlocking 1u
 #define softEventDefault 0u
@@ -112,12 +112,12 @@ softError_t softEventSynchronize(softEvent_t event);
 softError_t softEventQuery(softEvent_t event);
 softError_t softEventElapsedTime(float *milliseconds, softEvent_t start, softEvent_t end);
 
-/* ---- NVTX: named ranges of the calling thread; each operation enqueued inside carries the innermost name -------- */
+/* ---- NVTX: named ranges of the calling thread; each operation enqueued inside carries the innermost name ---- */
 
 int softRangePush(const char *name);  /* the string is copied once (interned) */
 int softRangePop(void);
 
-/* ---- cuBLAS ------------------------------------------------------------------------------------------------------ */
+/* ---- cuBLAS ---------------------------------------------------------------------------------- */
 
 typedef struct softBlas *softBlasHandle_t;
 typedef enum softBlasStatus {
@@ -146,7 +146,7 @@ softBlasStatus_t softBlasGemmEx(softBlasHandle_t handle, softBlasOperation_t op_
                                 softDataType_t c_type, int ldc, softBlasComputeType_t compute,
                                 softBlasGemmAlgo_t algorithm);
 
-/* ---- NCCL -------------------------------------------------------------------------------------------------------- */
+/* ---- NCCL ------------------------------------------------------------------------------------ */
 
 #define SOFTNCCL_UNIQUE_ID_BYTES 128
 typedef struct { char internal[SOFTNCCL_UNIQUE_ID_BYTES]; } softNcclUniqueId;
@@ -176,7 +176,7 @@ softNcclResult_t softNcclCommGetAsyncError(softNcclComm_t comm, softNcclResult_t
 softNcclResult_t softNcclCommCount(softNcclComm_t comm, int *ranks);
 softNcclResult_t softNcclCommUserRank(softNcclComm_t comm, int *rank);
 const char *softNcclGetErrorString(softNcclResult_t result);
-const char *softNcclGetLastError(softNcclComm_t comm);  /* the whole sentence: ranks, both values; valid until destroy */
+const char *softNcclGetLastError(softNcclComm_t comm);  /* the sentence: ranks, both values; valid until destroy */
 softNcclResult_t softNcclGroupStart(void);
 softNcclResult_t softNcclGroupEnd(void);
 softNcclResult_t softNcclAllReduce(const void *send, void *receive, size_t count, softNcclDataType_t type,
@@ -230,7 +230,8 @@ softError_t softRecordFinish(void);
 /* For tests of the ledger: the which-th copy between two devices from now on is neither made nor counted (0: none). */
 void softTestDropCopy(unsigned which);
 
-/* The whole sentence behind this thread's last error, also one that a device kept; "" once softGetLastError cleared it. */
+/* The whole sentence behind this thread's last error, also one that a device kept; "" once softGetLastError has
+ * cleared it. */
 const char *softErrorDetail(void);
 
 #ifdef __cplusplus

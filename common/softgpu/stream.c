@@ -13,7 +13,7 @@
 #include "sys/clock.h"
 #include "sys/topology.h"
 
-/* ---- the stream's thread --------------------------------------------------------------------------------------------- */
+/* ---- the stream's thread --------------------------------------------------------------------- */
 
 static void settle(softStream_t stream)
 {
@@ -28,11 +28,12 @@ static void settle(softStream_t stream)
     soft_signal_set(&stream->ready, 1);
 }
 
-/* ---- waiting for a task ---------------------------------------------------------------------------------------------- */
+/* ---- waiting for a task ---------------------------------------------------------------------- */
 
-/* A host that waits for the last of many tasks is not woken by each: those that wait leave the earliest number that one of them
- * wants, the stream rings when it gets there, and who wants a later one leaves his again. The store of `done` and the look at
- * `milestone` are sequentially consistent, as are a waiter's store and look: one of the two sees the other. */
+/* A host that waits for the last of many tasks is not woken by each: those that wait leave the earliest number that one
+ * of them wants, the stream rings when it gets there, and who wants a later one leaves his again. The store of `done`
+ * and the look at `milestone` are sequentially consistent, as are a waiter's store and look: one of the two sees the
+ * other. */
 static void tell_waiting(softStream_t stream, uint32_t done)
 {
     if ((int32_t)(done - __atomic_load_n(&stream->milestone, __ATOMIC_SEQ_CST)) < 0)
@@ -84,12 +85,13 @@ static void *run_stream(void *argument)
     return NULL;
 }
 
-/* ---- enqueueing ------------------------------------------------------------------------------------------------------ */
+/* ---- enqueueing ------------------------------------------------------------------------------ */
 
 struct soft_device *soft_stream_device(softStream_t stream)
 {
     if (!stream) {
-        soft_fail(softErrorInvalidResourceHandle, "the default stream (NULL) is refused: it would order all streams of the device; "
+        soft_fail(softErrorInvalidResourceHandle,
+                  "the default stream (NULL) is refused: it would order all streams of the device; "
                   "create one with cudaStreamCreateWithFlags");
         return NULL;
     }
@@ -108,8 +110,8 @@ static struct soft_slot *next_slot(softStream_t stream, uint32_t number)
     return &stream->ring[number % SOFT_RING_SLOTS];
 }
 
-static void push(softStream_t stream, const struct soft_what *what, soft_task *task, const void *first, size_t first_bytes,
-                 const void *second, size_t second_bytes)
+static void push(softStream_t stream, const struct soft_what *what, soft_task *task, const void *first,
+                 size_t first_bytes, const void *second, size_t second_bytes)
 {
     soft_lock(&stream->producers, "stream");
     uint32_t number = stream->enqueued.value; /* written under this lock only */
@@ -144,7 +146,7 @@ softError_t soft_enqueue(softStream_t stream, const struct soft_what *what, soft
     return soft_enqueue_parts(stream, what, task, arguments, argument_bytes, NULL, 0);
 }
 
-/* ---- waiting for a stream -------------------------------------------------------------------------------------------- */
+/* ---- waiting for a stream -------------------------------------------------------------------- */
 
 void soft_stream_drain(softStream_t stream)
 {
@@ -187,7 +189,7 @@ softError_t softStreamQuery(softStream_t stream)
     return soft_device_error(device);
 }
 
-/* ---- life of a stream ------------------------------------------------------------------------------------------------ */
+/* ---- life of a stream ------------------------------------------------------------------------ */
 
 /* Signals are the program's: none may land on a stream's thread. */
 static int start_thread(softStream_t stream)
@@ -204,8 +206,10 @@ softError_t softStreamCreateWithFlags(softStream_t *created, unsigned flags)
 {
     SOFT_HOST_CALL("cudaStreamCreateWithFlags");
     if (!created || flags != softStreamNonBlocking)
-        return soft_fail(softErrorInvalidValue, "cudaStreamCreateWithFlags: flags are %u, cudaStreamNonBlocking (%u) was expected: "
-                         "there is no default stream to block on", flags, softStreamNonBlocking);
+        return soft_fail(softErrorInvalidValue,
+                         "cudaStreamCreateWithFlags: flags are %u, cudaStreamNonBlocking (%u) was expected: "
+                         "there is no default stream to block on",
+                         flags, softStreamNonBlocking);
     *created = NULL;
     struct soft_device *device = soft_device_current();
     if (!device || soft_device_error(device))
@@ -223,7 +227,8 @@ softError_t softStreamCreateWithFlags(softStream_t *created, unsigned flags)
     if (failed) {
         hidden_free(stream);
         hidden_free(ring);
-        return soft_fail(softErrorMemoryAllocation, "soft GPU %d: can't start a stream's thread: %s", device->map.ordinal, strerror(failed));
+        return soft_fail(softErrorMemoryAllocation, "soft GPU %d: can't start a stream's thread: %s",
+                         device->map.ordinal, strerror(failed));
     }
     while (soft_signal_read(&stream->ready) == 0)
         soft_signal_wait(&stream->ready, 0, 0, SOFT_NO_DEADLINE);
@@ -273,7 +278,7 @@ softError_t softStreamDestroy(softStream_t stream)
     return softSuccess;
 }
 
-/* ---- readings -------------------------------------------------------------------------------------------------------- */
+/* ---- readings -------------------------------------------------------------------------------- */
 
 int softStreamCores(softStream_t stream)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A device of several cores shares a launch's blocks between its stream's thread and helpers. Each stream has helpers of
- * its own, started by the first launch that can use them: shared helpers would carry happens-before edges from one stream
- * to another.
+ * A device of several cores shares a launch's blocks between its stream's thread and helpers. Each stream has helpers
+ * of its own, started by the first launch that can use them: shared helpers would carry happens-before edges from one
+ * stream to another.
  */
 #include "core.h"
 #include "sys/topology.h"
@@ -10,12 +10,12 @@
 struct soft_team {
     struct soft_device *device;
     int helpers;
-    struct soft_signal round;   /* + 1 starts a round */
+    struct soft_signal round;    /* + 1 starts a round */
     struct soft_signal finished; /* helpers done with the round */
-    soft_body *body;            /* NULL: the team ends */
+    soft_body *body;             /* NULL: the team ends */
     const void *arguments;
     unsigned blocks;
-    uint32_t next;              /* the next block to be taken */
+    uint32_t next; /* the next block to be taken */
     pthread_t threads[];
 };
 

@@ -6,13 +6,13 @@
 #include "record.h"
 #include "sys/log.h"
 
-/* ---- names ----------------------------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
-#define NAME_SLOTS 4096u    /* a power of two; at most half are used */
+#define NAME_SLOTS 4096u /* a power of two; at most half are used */
 #define RANGE_DEPTH 64
 
 struct name {
-    struct name *next;      /* of the same hash */
+    struct name *next; /* of the same hash */
     uint32_t number;
     char text[];
 };
@@ -79,7 +79,7 @@ const char *soft_range_name(uint32_t range)
     return range < soft_intern_count() ? by_number[range] : "";
 }
 
-/* ---- ranges of a thread ---------------------------------------------------------------------------------------------- */
+/* ---- ranges of a thread ---------------------------------------------------------------------- */
 
 static _Thread_local uint32_t ranges[RANGE_DEPTH];
 static _Thread_local int depth;
@@ -102,12 +102,12 @@ uint32_t soft_range_current(void)
     return depth == 0 ? 0 : ranges[depth <= RANGE_DEPTH ? depth - 1 : RANGE_DEPTH - 1];
 }
 
-/* ---- bytes ----------------------------------------------------------------------------------------------------------- */
+/* ---- bytes ----------------------------------------------------------------------------------- */
 
-#define COUNTERS 16384u  /* a power of two; more pairs and ranges than that are reported as lost */
+#define COUNTERS 16384u /* a power of two; more pairs and ranges than that are reported as lost */
 
 struct counter {
-    uint64_t key;        /* 0: free; else range, from + 2, to + 2 */
+    uint64_t key; /* 0: free; else range, from + 2, to + 2 */
     uint64_t bytes;
 };
 
@@ -127,7 +127,8 @@ void soft_traffic_add(uint32_t range, int from, int to, uint64_t bytes)
     for (uint32_t i = 0; i < COUNTERS; i++) {
         struct counter *counter = &counters[(at + i) % COUNTERS];
         uint64_t found = __atomic_load_n(&counter->key, __ATOMIC_ACQUIRE);
-        if (found == 0 && __atomic_compare_exchange_n(&counter->key, &found, key, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        if (found == 0 &&
+            __atomic_compare_exchange_n(&counter->key, &found, key, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
             found = key;
         if (found == key) {
             __atomic_add_fetch(&counter->bytes, bytes, __ATOMIC_RELAXED);
@@ -143,7 +144,8 @@ void softTrafficVisit(soft_traffic_visitor *visit, void *context)
         uint64_t key = __atomic_load_n(&counters[i].key, __ATOMIC_ACQUIRE);
         uint64_t bytes = __atomic_load_n(&counters[i].bytes, __ATOMIC_RELAXED);
         if (key && bytes)
-            visit(context, soft_range_name((uint32_t)(key >> 32)), (int)(key >> 16 & 0xffff) - 2, (int)(key & 0xffff) - 2, bytes);
+            visit(context, soft_range_name((uint32_t)(key >> 32)), (int)(key >> 16 & 0xffff) - 2,
+                  (int)(key & 0xffff) - 2, bytes);
     }
     if (__atomic_load_n(&lost_bytes, __ATOMIC_RELAXED))
         log_error("traffic: more than %u pairs of devices and ranges; bytes were moved that are not counted", COUNTERS);

@@ -10,7 +10,7 @@
 
 static struct soft_lock lock;
 static bool ready;
-static int visible[SOFTGPU_MAX_DEVICES];  /* physical index of each ordinal */
+static int visible[SOFTGPU_MAX_DEVICES]; /* physical index of each ordinal */
 static int visible_count;
 static char why_none[256];
 
@@ -79,7 +79,8 @@ static void read_list(const char *list, int existing)
         visible[visible_count++] = physical;
     }
     if (visible_count == 0)
-        snprintf(why_none, sizeof(why_none), "CUDA_VISIBLE_DEVICES is '%.100s': it names none of the %d soft GPUs", list, existing);
+        snprintf(why_none, sizeof(why_none), "CUDA_VISIBLE_DEVICES is '%.100s': it names none of the %d soft GPUs",
+                 list, existing);
 }
 
 static void read_environment(void)
@@ -87,7 +88,8 @@ static void read_environment(void)
     const char *devices = getenv("SOFTGPU_DEVICES");
     int existing = devices ? parse_index(devices, strlen(devices), SOFTGPU_MAX_DEVICES) : SOFTGPU_MAX_DEVICES;
     if (existing <= 0) {
-        snprintf(why_none, sizeof(why_none), "SOFTGPU_DEVICES is '%.100s': expected a number from 1 to %d", devices, SOFTGPU_MAX_DEVICES);
+        snprintf(why_none, sizeof(why_none), "SOFTGPU_DEVICES is '%.100s': expected a number from 1 to %d", devices,
+                 SOFTGPU_MAX_DEVICES);
         return;
     }
     const char *list = getenv("CUDA_VISIBLE_DEVICES");

@@ -88,12 +88,12 @@ static void write_line(const char *kind, const char *text)
     write_whole(line, length);
 }
 
-#define FORMAT_INTO(text, format)                        \
-    do {                                                 \
-        va_list arguments_;                              \
-        va_start(arguments_, format);                    \
-        vsnprintf(text, sizeof(text), format, arguments_); \
-        va_end(arguments_);                              \
+#define FORMAT_INTO(text, format)                                                                                      \
+    do {                                                                                                               \
+        va_list arguments_;                                                                                            \
+        va_start(arguments_, format);                                                                                  \
+        vsnprintf(text, sizeof(text), format, arguments_);                                                             \
+        va_end(arguments_);                                                                                            \
     } while (0)
 
 void log_error(const char *format, ...)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Philox4x32-10, after Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011. The counter's
- * lower half is the index, its upper half the stream; the key is the seed. tests/softgpu checks the authors' known answers.
+ * Philox4x32-10, after Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011. The
+ * counter's lower half is the index, its upper half the stream; the key is the seed. tests/softgpu checks the authors'
+ * known answers.
  */
 #include "random.h"
 

@@ -23,9 +23,9 @@
 #endif
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static cpu_set_t *cores;       /* the allowed processors of each usable core */
-static int core_count;         /* 0: nothing is known, nothing is bound */
-static int usable;             /* core_count, or fewer by a quota */
+static cpu_set_t *cores; /* the allowed processors of each usable core */
+static int core_count;   /* 0: nothing is known, nothing is bound */
+static int usable;       /* core_count, or fewer by a quota */
 static char source[64] = "sched_getaffinity";
 
 static void add_core(const cpu_set_t *processors)

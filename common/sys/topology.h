@@ -11,15 +11,15 @@
 extern "C" {
 #endif
 
-int topology_usable_cores(void);           /* physical cores that this process may use (cpuset, cgroup quota); at least 1 */
-size_t topology_memory_bytes(void);        /* the machine's memory, or the cgroup's limit if smaller */
-size_t topology_memory_free(void);         /* bytes that can be taken now without swapping: machine and cgroup */
+int topology_usable_cores(void);    /* physical cores that this process may use (cpuset, cgroup quota); at least 1 */
+size_t topology_memory_bytes(void); /* the machine's memory, or the cgroup's limit if smaller */
+size_t topology_memory_free(void);  /* bytes that can be taken now without swapping: machine and cgroup */
 /* Binds the calling thread to `count` of the usable cores, from number `first` on (modulo the usable cores).
  * Returns 0, or -1 if nothing could be bound (no hwloc and no affinity call, or refused). */
 int topology_bind_thread(int first, int count);
 /* The calling thread's binding as the system tells it: "0-1". Empty if unknown. */
 void topology_read_binding(char *list, size_t size);
-const char *topology_source(void);         /* "hwloc 2.9.0" or "sched_getaffinity" */
+const char *topology_source(void); /* "hwloc 2.9.0" or "sched_getaffinity" */
 
 #ifdef __cplusplus
 }

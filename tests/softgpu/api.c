@@ -6,7 +6,7 @@
 
 #include "gpu/gpu.h"
 
-#define API(result, name, parameters) static result (*const check_##name) parameters = name;
+#define API(result, name, parameters) static result(*const check_##name) parameters = name;
 #define NUMBER(name, value) _Static_assert((name) == (value), #name " has another number");
 #include "api_names.h"
 #undef API
@@ -15,8 +15,8 @@
 int main(void)
 {
     int names = 0, missing = 0;
-#define API(result, name, parameters) \
-    names++;                          \
+#define API(result, name, parameters)                                                                                  \
+    names++;                                                                                                           \
     missing += check_##name == NULL;
 #define NUMBER(name, value)
 #include "api_names.h"

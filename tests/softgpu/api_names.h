@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * One list of the names that host code uses, with CUDA's, cuBLAS's and NCCL's prototypes. api.c is compiled with it against
- * vendors/soft.h and against the toolkit's own headers: a name that one of the two does not have, another parameter, or
- * another number stops the build. API(result, name, parameters); NUMBER(name, value).
+ * One list of the names that host code uses, with CUDA's, cuBLAS's and NCCL's prototypes. api.c is compiled with it
+ * against vendors/soft.h and against the toolkit's own headers: a name that one of the two does not have, another
+ * parameter, or another number stops the build. API(result, name, parameters); NUMBER(name, value).
  */
 #ifndef API
 #error "define API and NUMBER"
@@ -81,8 +81,9 @@ API(cublasStatus_t, cublasDestroy, (cublasHandle_t))
 API(cublasStatus_t, cublasSetStream, (cublasHandle_t, cudaStream_t))
 API(const char *, cublasGetStatusString, (cublasStatus_t))
 API(cublasStatus_t, cublasGemmEx,
-    (cublasHandle_t, cublasOperation_t, cublasOperation_t, int, int, int, const void *, const void *, cudaDataType_t, int,
-     const void *, cudaDataType_t, int, const void *, void *, cudaDataType_t, int, cublasComputeType_t, cublasGemmAlgo_t))
+    (cublasHandle_t, cublasOperation_t, cublasOperation_t, int, int, int, const void *, const void *, cudaDataType_t,
+     int, const void *, cudaDataType_t, int, const void *, void *, cudaDataType_t, int, cublasComputeType_t,
+     cublasGemmAlgo_t))
 NUMBER(CUBLAS_STATUS_SUCCESS, 0)
 NUMBER(CUBLAS_STATUS_INVALID_VALUE, 7)
 NUMBER(CUBLAS_STATUS_NOT_SUPPORTED, 15)
@@ -109,9 +110,11 @@ API(ncclResult_t, ncclGroupStart, (void))
 API(ncclResult_t, ncclGroupEnd, (void))
 API(ncclResult_t, ncclAllReduce, (const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t, cudaStream_t))
 API(ncclResult_t, ncclBroadcast, (const void *, void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t))
-API(ncclResult_t, ncclReduce, (const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, int, ncclComm_t, cudaStream_t))
+API(ncclResult_t, ncclReduce,
+    (const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, int, ncclComm_t, cudaStream_t))
 API(ncclResult_t, ncclAllGather, (const void *, void *, size_t, ncclDataType_t, ncclComm_t, cudaStream_t))
-API(ncclResult_t, ncclReduceScatter, (const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t, cudaStream_t))
+API(ncclResult_t, ncclReduceScatter,
+    (const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t, cudaStream_t))
 NUMBER(NCCL_UNIQUE_ID_BYTES, 128)
 NUMBER(ncclSuccess, 0)
 NUMBER(ncclUnhandledCudaError, 1)

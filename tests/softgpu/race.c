@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the thread sanitizer sees of the soft GPU: CUDA's happens-before edges and no others. Each case is a small program;
- * race.sh runs it and expects a report or none. Cases order their steps in time by signals that the sanitizer does not see, so
- * that a report never depends on luck: the work is done long before the access that must not follow it.
+ * What the thread sanitizer sees of the soft GPU: CUDA's happens-before edges and no others. Each case is a small
+ * program; race.sh runs it and expects a report or none. Cases order their steps in time by signals that the sanitizer
+ * does not see, so that a report never depends on luck: the work is done long before the access that must not follow
+ * it.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -12,16 +13,16 @@
 
 #include "softgpu/internal.h"
 
-#define NEED(condition)                                                                        \
-    do {                                                                                       \
-        if (!(condition)) {                                                                    \
-            fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #condition, softErrorDetail()); \
-            exit(2);                                                                           \
-        }                                                                                      \
+#define NEED(condition)                                                                                                \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #condition, softErrorDetail());                     \
+            exit(2);                                                                                                   \
+        }                                                                                                              \
     } while (0)
 
 static softStream_t first, second, third;
-static uint32_t *data;  /* device memory */
+static uint32_t *data; /* device memory */
 static struct soft_signal signals[4];
 
 static void await(struct soft_signal *signal)
@@ -87,7 +88,7 @@ static softEvent_t record(softStream_t stream)
     return event;
 }
 
-/* ---- cases ----------------------------------------------------------------------------------------------------------- */
+/* ---- cases ----------------------------------------------------------------------------------- */
 
 static void no_event(void)
 {

@@ -9,13 +9,14 @@
 
 #include <cmocka.h>
 
-/* ---- what a copy accepts --------------------------------------------------------------------------------------------- */
+/* ---- what a copy accepts --------------------------------------------------------------------- */
 
 static void copy_and_compare(void)
 {
     enum { BYTES = 10000 };
     softStream_t stream = new_stream(0);
-    char *device = new_memory(0, BYTES), *second = new_memory(0, BYTES), *there = new_pinned(BYTES), *back = new_pinned(BYTES);
+    char *device = new_memory(0, BYTES), *second = new_memory(0, BYTES), *there = new_pinned(BYTES),
+         *back = new_pinned(BYTES);
     for (int i = 0; i < BYTES; i++)
         there[i] = (char)(i * 7);
     EXPECT_OK(softMemcpyAsync(device, there, BYTES, softMemcpyHostToDevice, stream));
@@ -37,17 +38,24 @@ static void refuse_copies(void)
     char pageable[64];
     softStream_t stream = new_stream(0);
     char *device = new_memory(0, 64), *pinned = new_pinned(64);
-    EXPECT_FAILS(softMemcpyAsync(device, pageable, 64, softMemcpyHostToDevice, stream), softErrorInvalidValue, "nor pinned host memory");
-    EXPECT_FAILS(softMemcpyAsync(pageable, device, 64, softMemcpyDeviceToHost, stream), softErrorInvalidValue, "nor pinned host memory");
-    EXPECT_FAILS(softMemcpyAsync(device, pinned, 65, softMemcpyHostToDevice, stream), softErrorInvalidValue, "65 bytes do not lie within");
-    EXPECT_FAILS(softMemcpyAsync(device, pinned + 1, 64, softMemcpyHostToDevice, stream), softErrorInvalidValue, "nor pinned");
-    EXPECT_FAILS(softMemcpyAsync(device, pinned, 64, softMemcpyDeviceToDevice, stream), softErrorInvalidValue, "is host memory");
-    EXPECT_FAILS(softMemcpyAsync(pinned, device, 64, softMemcpyHostToDevice, stream), softErrorInvalidValue, "is host memory");
+    EXPECT_FAILS(softMemcpyAsync(device, pageable, 64, softMemcpyHostToDevice, stream), softErrorInvalidValue,
+                 "nor pinned host memory");
+    EXPECT_FAILS(softMemcpyAsync(pageable, device, 64, softMemcpyDeviceToHost, stream), softErrorInvalidValue,
+                 "nor pinned host memory");
+    EXPECT_FAILS(softMemcpyAsync(device, pinned, 65, softMemcpyHostToDevice, stream), softErrorInvalidValue,
+                 "65 bytes do not lie within");
+    EXPECT_FAILS(softMemcpyAsync(device, pinned + 1, 64, softMemcpyHostToDevice, stream), softErrorInvalidValue,
+                 "nor pinned");
+    EXPECT_FAILS(softMemcpyAsync(device, pinned, 64, softMemcpyDeviceToDevice, stream), softErrorInvalidValue,
+                 "is host memory");
+    EXPECT_FAILS(softMemcpyAsync(pinned, device, 64, softMemcpyHostToDevice, stream), softErrorInvalidValue,
+                 "is host memory");
     EXPECT_FAILS(softMemcpyAsync(device, pinned, 64, (softMemcpyKind)9, stream), softErrorInvalidValue, "kind is 9");
     EXPECT_FAILS(softMemsetAsync(pinned, 0, 64, stream), softErrorInvalidValue, "is host memory");
     EXPECT_FAILS(softMemsetAsync(device + 1, 0, 64, stream), softErrorInvalidValue, "do not lie within");
     EXPECT_OK(softFreeHost(pinned));
-    EXPECT_FAILS(softMemcpyAsync(device, pinned, 64, softMemcpyHostToDevice, stream), softErrorInvalidValue, "nor pinned");
+    EXPECT_FAILS(softMemcpyAsync(device, pinned, 64, softMemcpyHostToDevice, stream), softErrorInvalidValue,
+                 "nor pinned");
     EXPECT_OK(softFree(device));
     EXPECT_FAILS(softMemsetAsync(device, 0, 64, stream), softErrorInvalidValue, "do not lie within");
 }
@@ -58,7 +66,8 @@ static void copies_of_other_memory_are_refused(void **state)
     play(refuse_copies, &(struct scene){0});
 }
 
-/* Freeing pinned memory waits for the copies of the current device, not for those of another, whose work may wait for ours. */
+/* Freeing pinned memory waits for the copies of the current device, not for those of another, whose work may wait for
+ * ours. */
 static void free_behind_a_copy(void)
 {
     enum { BYTES = 4 << 20 };
@@ -85,7 +94,7 @@ static void freeing_pinned_memory_waits_for_its_device(void **state)
     play(free_behind_a_copy, &(struct scene){0});
 }
 
-/* ---- peers ----------------------------------------------------------------------------------------------------------- */
+/* ---- peers ----------------------------------------------------------------------------------- */
 
 static void reach_a_peer(void)
 {
@@ -97,10 +106,12 @@ static void reach_a_peer(void)
     EXPECT_OK(softMemsetAsync(own, 0, 64, stream));
     /* without access: only the peer copy, which CUDA sends through the host */
     EXPECT_FAILS(launch_on(stream, add_one, peer, 4, 1), softErrorPeerAccessNotEnabled, "memory of device 1");
-    EXPECT_FAILS(softMemcpyAsync(peer, own, 64, softMemcpyDeviceToDevice, stream), softErrorPeerAccessNotEnabled, "no access to");
+    EXPECT_FAILS(softMemcpyAsync(peer, own, 64, softMemcpyDeviceToDevice, stream), softErrorPeerAccessNotEnabled,
+                 "no access to");
     EXPECT_FAILS(softMemsetAsync(peer, 0, 64, stream), softErrorPeerAccessNotEnabled, "no access to");
     EXPECT_OK(softMemcpyPeerAsync(peer, 1, own, 0, 64, stream));
-    EXPECT_FAILS(softMemcpyPeerAsync(peer, 0, own, 1, 64, stream), softErrorInvalidValue, "the pointers are device 0's and 1's");
+    EXPECT_FAILS(softMemcpyPeerAsync(peer, 0, own, 1, 64, stream), softErrorInvalidValue,
+                 "the pointers are device 0's and 1's");
     /* with access */
     EXPECT_OK(softDeviceCanAccessPeer(&can, 0, 1));
     EXPECT(can == 1);
@@ -151,7 +162,7 @@ static void kernels_get_checked_pointers(void **state)
     play(launch_with_bad_pointers, &(struct scene){0});
 }
 
-/* ---- traffic --------------------------------------------------------------------------------------------------------- */
+/* ---- traffic --------------------------------------------------------------------------------- */
 
 struct tally {
     uint64_t scatter_01, nested_10, plain_up, plain_down, other;

@@ -58,7 +58,8 @@ static void fill_device(void)
     EXPECT(gpu_malloc(&first, 15u << 20, MEMORY_ACTIVATIONS) == EXIT_OK);
     EXPECT(gpu_malloc(&second, 2u << 20, MEMORY_OUTPUTS) == EXIT_RESOURCE);
     EXPECT(second == NULL);
-    EXPECT_LOG("no memory for 2097152 bytes of outputs: 15728640 bytes in use, 1048576 bytes free, at most 16777216 allowed");
+    EXPECT_LOG(
+        "no memory for 2097152 bytes of outputs: 15728640 bytes in use, 1048576 bytes free, at most 16777216 allowed");
     EXPECT(memory_current(0, MEMORY_OUTPUTS) == 0 && memory_peak(0, MEMORY_OUTPUTS) == 0);
     EXPECT(softGetLastError() == softSuccess); /* reported, so not left sticky */
     gpu_free(first);

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-/* ---- the host can't touch device memory ------------------------------------------------------------------------------ */
+/* ---- the host can't touch device memory ------------------------------------------------------ */
 
 static void read_device_memory(void)
 {
@@ -62,7 +62,7 @@ static void the_mapping_has_no_access(void **state)
     play(look_up_mapping, &(struct scene){0});
 }
 
-/* ---- guards ---------------------------------------------------------------------------------------------------------- */
+/* ---- guards ---------------------------------------------------------------------------------- */
 
 /* Writes the byte at this distance from the allocation's start, past the sanitizer's eyes: the guard must be enough. */
 static int distance;
@@ -120,7 +120,7 @@ static void writes_past_the_ends_are_found(void **state)
     play(damage_found_by_free, &(struct scene){0});
 }
 
-/* ---- reads past the ends: the address sanitizer's part --------------------------------------------------------------- */
+/* ---- reads past the ends: the address sanitizer's part --------------------------------------- */
 
 #ifdef PLAY_ADDRESS_SANITIZER
 static void read_byte(const void *arguments, unsigned block, unsigned blocks)
@@ -165,7 +165,7 @@ static void reads_past_the_ends_are_found(void **state)
 #endif
 }
 
-/* ---- allocation ------------------------------------------------------------------------------------------------------ */
+/* ---- allocation ------------------------------------------------------------------------------ */
 
 static void use_capacity(void)
 {
@@ -208,7 +208,8 @@ static void churn(void)
         EXPECT((uintptr_t)memory[slot] % 256 == 0);
         for (int other = 0; other < SLOTS; other++) {
             if (other != slot && memory[other])
-                EXPECT(memory[slot] + bytes[slot] + 256 <= memory[other] || memory[other] + bytes[other] + 256 <= memory[slot]);
+                EXPECT(memory[slot] + bytes[slot] + 256 <= memory[other] ||
+                       memory[other] + bytes[other] + 256 <= memory[slot]);
         }
     }
     for (int slot = 0; slot < SLOTS; slot++)
@@ -265,7 +266,7 @@ static void misuse_is_refused(void **state)
     play(misuse, &(struct scene){0});
 }
 
-/* ---- little memory --------------------------------------------------------------------------------------------------- */
+/* ---- little memory --------------------------------------------------------------------------- */
 
 /* Under a sanitizer no ulimit -v fits its shadow memory. */
 #if !defined(PLAY_ADDRESS_SANITIZER) && !defined(PLAY_THREAD_SANITIZER)
@@ -290,12 +291,13 @@ static void too_little_memory_is_an_error(void **state)
 #if defined(PLAY_ADDRESS_SANITIZER) || defined(PLAY_THREAD_SANITIZER)
     skip();
 #else
-    play(open_in_few_addresses, &(struct scene){.settings.memory_bytes = (size_t)1 << 30, .address_space = (size_t)1 << 30});
+    play(open_in_few_addresses,
+         &(struct scene){.settings.memory_bytes = (size_t)1 << 30, .address_space = (size_t)1 << 30});
     play(ask_for_more_than_the_machine, &(struct scene){.settings.memory_bytes = (size_t)1 << 43});
 #endif
 }
 
-/* ---- shape only ------------------------------------------------------------------------------------------------------ */
+/* ---- shape only ------------------------------------------------------------------------------ */
 
 static long resident_kib(void)
 {

@@ -77,7 +77,7 @@ static const struct soft_record_entry *find(const struct record *record, int kin
     return found;
 }
 
-/* ---- a run ----------------------------------------------------------------------------------------------------------- */
+/* ---- a run ----------------------------------------------------------------------------------- */
 
 static struct soft_lock held;
 
@@ -121,9 +121,17 @@ static void run_and_record(void)
     EXPECT_OK(softMemcpyPeerAsync(peer, 1, memory, 0, 700, other));
     EXPECT_OK(softMemcpyAsync(host, peer, 600, softMemcpyDeviceToHost, other));
     EXPECT_OK(softEventSynchronize(event));
-    struct soft_collective_facts facts = {.communicator = 0xabcdef, .sequence = 41, .operation = "all_reduce", .count = 1024,
-                                          .type = softNcclFloat32, .reduce_op = softNcclMax, .root = 3, .rank = 1, .ranks = 4};
-    struct soft_what what = {.kind = SOFT_TASK_COLLECTIVE, .name = "all_reduce", .bytes = 4096, .detail = soft_record_collective(&facts)};
+    struct soft_collective_facts facts = {.communicator = 0xabcdef,
+                                          .sequence = 41,
+                                          .operation = "all_reduce",
+                                          .count = 1024,
+                                          .type = softNcclFloat32,
+                                          .reduce_op = softNcclMax,
+                                          .root = 3,
+                                          .rank = 1,
+                                          .ranks = 4};
+    struct soft_what what = {
+        .kind = SOFT_TASK_COLLECTIVE, .name = "all_reduce", .bytes = 4096, .detail = soft_record_collective(&facts)};
     EXPECT_OK(soft_enqueue(stream, &what, nothing, NULL, 0));
     EXPECT_OK(softStreamSynchronize(stream));
     EXPECT_OK(softStreamSynchronize(other));
@@ -210,7 +218,8 @@ static void a_record_is_complete(void **state)
     check_collective(&record);
     for (uint64_t i = 1; i < record.header->entry_count; i++) {
         const struct soft_record_entry *entry = &record.entries[i];
-        assert_true(entry->kind == SOFT_RECORD_FACTS || entry[-1].kind == SOFT_RECORD_FACTS || entry[-1].start_ns <= entry->start_ns);
+        assert_true(entry->kind == SOFT_RECORD_FACTS || entry[-1].kind == SOFT_RECORD_FACTS ||
+                    entry[-1].start_ns <= entry->start_ns);
     }
     free(record.data);
 }
@@ -228,7 +237,7 @@ static void a_record_of_shapes_is_as_complete(void **state)
     free(record.data);
 }
 
-/* ---- many threads ---------------------------------------------------------------------------------------------------- */
+/* ---- many threads ---------------------------------------------------------------------------- */
 
 enum { THREADS = 4, LAUNCHES = 3000 };
 static softStream_t shared_stream;
@@ -255,7 +264,8 @@ static void record_many_threads(void)
     EXPECT_OK(softRecordFinish());
 }
 
-/* More entries than a chunk holds, from threads that contend for one stream: none is lost, tasks are numbered through. */
+/* More entries than a chunk holds, from threads that contend for one stream: none is lost, tasks are numbered through.
+ */
 static void no_entry_is_lost(void **state)
 {
     (void)state;

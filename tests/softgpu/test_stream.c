@@ -43,7 +43,7 @@ static void double_it(const void *arguments, unsigned block, unsigned blocks)
     **(uint32_t *const *)arguments *= 2;
 }
 
-/* ---- one stream ------------------------------------------------------------------------------------------------------ */
+/* ---- one stream ------------------------------------------------------------------------------ */
 
 static void launch_behind_a_gate(void)
 {
@@ -109,7 +109,7 @@ static void bad_handles_are_refused(void **state)
     play(refuse_handles, &(struct scene){0});
 }
 
-/* ---- several streams -------------------------------------------------------------------------------------------------- */
+/* ---- several streams ------------------------------------------------------------------------- */
 
 static void pass_a_held_stream(void)
 {
@@ -193,7 +193,7 @@ static void a_wait_captures_the_latest_record(void **state)
     play(capture_the_latest, &(struct scene){0});
 }
 
-/* ---- times ----------------------------------------------------------------------------------------------------------- */
+/* ---- times ----------------------------------------------------------------------------------- */
 
 static void sleep_a_while(const void *arguments, unsigned block, unsigned blocks)
 {
@@ -207,7 +207,8 @@ static void take_times(void)
 {
     softStream_t stream = new_stream(0);
     void *memory = new_memory(0, 4);
-    softEvent_t from = new_event(softEventDefault), to = new_event(softEventDefault), untimed = new_event(softEventDisableTiming);
+    softEvent_t from = new_event(softEventDefault), to = new_event(softEventDefault),
+                untimed = new_event(softEventDisableTiming);
     float milliseconds;
     double start, end, before = clock_seconds();
     EXPECT_FAILS(softEventElapsedTime(&milliseconds, from, to), softErrorInvalidResourceHandle, "never recorded");
@@ -266,7 +267,7 @@ static void busy_time_is_that_of_the_work(void **state)
     play(measure_busy_time, &(struct scene){0});
 }
 
-/* ---- cores ----------------------------------------------------------------------------------------------------------- */
+/* ---- cores ----------------------------------------------------------------------------------- */
 
 static void read_cores(void)
 {
@@ -289,8 +290,6 @@ static void cores_are_read_back(void **state)
     (void)state;
     play(read_cores, &(struct scene){0});
 }
-
-
 
 static void note_block(const void *arguments, unsigned block, unsigned blocks)
 {

@@ -122,7 +122,7 @@ static void the_checksum_sees_each_bit(void **state)
     assert_true(checksum(checksum(CHECKSUM_SEED, data, 32), data + 32, 35) == whole); /* chained at a word */
 }
 
-/* ---- files ----------------------------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static const char *in_folder(const char *name)
 {
@@ -211,7 +211,7 @@ static void a_failed_write_keeps_the_old_file(void **state)
     assert_int_equal(files_in_folder(), 1);
 }
 
-/* ---- clock, log, cores ----------------------------------------------------------------------------------------------- */
+/* ---- clock, log, cores ----------------------------------------------------------------------- */
 
 static void sleep_lasts_at_least_its_time(void **state)
 {

@@ -11,7 +11,7 @@
 
 #define UUID(n) "GPU-50f70000-0000-0000-0000-0000000000" n
 
-static const char *expected;  /* physical indices of the ordinals, "3 2" */
+static const char *expected; /* physical indices of the ordinals, "3 2" */
 
 /* Also by use: a stream of each visible device has its physical index; no ordinal beyond the list works. */
 static void list_devices(void)
@@ -78,7 +78,8 @@ static void the_list_selects_and_renumbers(void **state)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         expected = cases[i].physical;
-        int status = play_status(list_devices, &(struct scene){.visible = cases[i].visible, .devices = cases[i].devices});
+        int status =
+            play_status(list_devices, &(struct scene){.visible = cases[i].visible, .devices = cases[i].devices});
         if (status)
             fail_msg("CUDA_VISIBLE_DEVICES=%s SOFTGPU_DEVICES=%s", cases[i].visible ? cases[i].visible : "(unset)",
                      cases[i].devices ? cases[i].devices : "(unset)");
