@@ -12,6 +12,8 @@ set ylabel "MiB"
 set yrange [0:*]
 set xtics scale 0
 set key noenhanced invert
+set rmargin 18
+set lmargin 8
 array colour[7] = [blue, sky, green, orange, red, pink, grey]
 label(name, device) = (strlen(name) > 0) ? sprintf("%s\nGPU %s", name, device) : ""
 plot for [c = 3:9] ARG2 using c:xticlabels(label(strcol(1), strcol(2))) title columnhead linecolor rgb colour[c - 2]

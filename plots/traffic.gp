@@ -13,10 +13,10 @@ set yrange [0:*]
 set offsets 0, 0, graph 0.06, 0
 set boxwidth 0.7
 set bmargin 6
-set tmargin 4.5
+set tmargin 3
 set key outside bottom center horizontal maxrows 2 noenhanced
 
-set size 0.62, 0.93
+set size 0.62, 0.94
 set origin 0, 0
 set title "all links together" font ",14"
 set ylabel "MiB a step"
@@ -25,7 +25,7 @@ array total[7]
 do for [c = 2:8] { stats ARG2 using c every ::1 nooutput; total[c - 1] = STATS_max }
 plot for [c = 2:8] ARG2 every ::1 using c:xticlabels(two_lines(strcol(1))) linecolor rgb colour[c - 1] title (total[c - 1] > 0 ? name[c - 1] : "")
 
-set size 0.38, 0.93
+set size 0.38, 0.94
 set origin 0.62, 0
 set title "busiest link"
 unset key

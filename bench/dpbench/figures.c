@@ -208,7 +208,8 @@ static const struct kind {
      "buckets besides.",
      1, write_memory},
     {"traffic", "Bytes between devices in one step",
-     "Left: all bytes, by what they are moved for. Right: the busiest single "
+     "Left: all bytes, by what they are moved for (gather: outputs, and "
+     "their gradient back). Right: the busiest single "
      "link. The totals are nearly the same; DP sends all of it through device 0, DDP spreads it.",
      1, write_traffic},
     {"breakdown", "Where a step's time goes",

@@ -24,6 +24,16 @@ static void fail(struct measured *measured, const char *status, const char *reas
     snprintf(measured->reason, sizeof measured->reason, "%s", reason);
 }
 
+/* Its row says what was planned; it must be what was run. */
+static bool is_as_planned(const struct cell *cell, const cJSON *header)
+{
+    return text_is(record_text(header, "strategy"), cell->strategy) &&
+           text_is(record_text(header, "variant"), cell->variant) &&
+           text_is(record_text(header, "model"), cell->workload->model) &&
+           text_is(record_text(header, "data"), cell->workload->data) && record_number(header, "gpus") == cell->gpus &&
+           record_number(header, "global_batch") == (double)cell->global_batch;
+}
+
 void measured_add(struct measured *measured, struct record *record)
 {
     size_t n = (size_t)measured->rounds;
@@ -34,9 +44,13 @@ void measured_add(struct measured *measured, struct record *record)
     measured->round_ms[n] = record_number(record->summary, "step_ms");
     measured->round_rate[n] = record_number(record->summary, "samples_per_s");
     measured->rounds++;
-    const char *status = record_text(record->run, "status");
+    const cJSON *header = measured->records[n].header;
+    const char *status = record_text(measured->records[n].run, "status");
     if (!text_is(status, "ok"))
-        fail(measured, status, record_text(record->run, "reason"));
+        fail(measured, status, record_text(measured->records[n].run, "reason"));
+    else if (!is_as_planned(measured->cell, header))
+        fail(measured, "failed",
+             "the trainer ran something else than was planned: see the header of its file in runs/");
     else if (!*measured->status)
         snprintf(measured->status, sizeof measured->status, "ok");
     *record = (struct record){0};

@@ -77,12 +77,18 @@ static void put_number(FILE *out, double value, int digits)
 
 static void put_name(const struct table *rows, int row, FILE *out)
 {
-    const char *variant = table_get(rows, row, "variant");
-    char *name = text_format("%s, %s%s%s", table_get(rows, row, "model"), table_get(rows, row, "data"),
-                             *variant ? ", " : "", variant);
+    const struct workload *workload = row_workload(rows, row);
+    const char *variant = table_get(rows, row, "variant"),
+               *weak = text_is(table_get(rows, row, "scaling"), "weak") ? ", weak" : "";
+    bool apart = workload && !text_is(variant, workload->variant);
+    char *name = workload ? text_format("%s%s", workload->name, weak)
+                          : text_format("%s, %s %s%s", table_get(rows, row, "model"), table_get(rows, row, "data"),
+                                        variant, weak);
+    char *strategy = text_format("%s%s", table_get(rows, row, "strategy"), apart ? ", no overlap" : "");
     put_cell(out, name, "");
-    put_cell(out, table_get(rows, row, "strategy"), "");
+    put_cell(out, strategy, "");
     put_cell(out, table_get(rows, row, "gpus"), "n");
+    free(strategy);
     free(name);
 }
 
@@ -130,12 +136,13 @@ static void put_failures(const struct page *page, FILE *out)
         fputs("</table></div>\n", out);
 }
 
-/* Band 3: times, a row a cell; on more devices than cores none are shown. */
+/* Band 3: times, a row a cell of the workloads made for times; on more devices than cores none are shown. */
 static void put_times(const struct page *page, FILE *out)
 {
     const struct table *rows = &page->results->rows;
     for (int row = 0; row < rows->row_count; row++) {
-        if (!text_is(table_get(rows, row, "status"), "ok"))
+        const struct workload *workload = row_workload(rows, row);
+        if (!text_is(table_get(rows, row, "status"), "ok") || (workload && !workload->timed))
             continue;
         fputs("<tr>", out);
         put_name(rows, row, out);
@@ -180,6 +187,11 @@ static void put_settings(const struct page *page, FILE *out)
     put_setting(out, "host", table_get(rows, row, "host"));
     put_setting(out, "begun", table_get(rows, row, "time"));
     put_setting(out, "run", table_get(rows, row, "run"));
+    struct view views[VIEWS_MAX];
+    int count = views_make(page->results, views);
+    for (int v = 0; v < count; v++)
+        if (v == 0 || views[v].workload != views[v - 1].workload)
+            put_setting(out, views[v].workload->name, views[v].workload->title);
 }
 
 /* ---- the template ---------------------------------------------------------------------------- */

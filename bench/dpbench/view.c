@@ -28,6 +28,24 @@ static bool row_belongs(const struct table *rows, int row, const struct view *vi
            text_is(table_get(rows, row, "scaling"), scaling_name(view->scaling));
 }
 
+/* Is `variant` that of the workload, alone or before a cell's own option? */
+static bool variant_belongs(const char *variant, const char *workload)
+{
+    size_t length = strlen(workload);
+    return strncmp(variant, workload, length) == 0 &&
+           (!variant[length] || text_is(variant + length + (length && variant[length] == ';'), "no_overlap=1"));
+}
+
+const struct workload *row_workload(const struct table *rows, int row)
+{
+    for (int w = 0; w < workload_count; w++)
+        if (text_is(table_get(rows, row, "model"), workloads[w].model) &&
+            text_is(table_get(rows, row, "data"), workloads[w].data) &&
+            variant_belongs(table_get(rows, row, "variant"), workloads[w].variant))
+            return &workloads[w];
+    return NULL;
+}
+
 int views_make(const struct results *results, struct view views[VIEWS_MAX])
 {
     int count = 0;

@@ -17,6 +17,9 @@ struct view {
 
 #define VIEWS_MAX 8
 
+/* The workload that a row of results.csv belongs to; NULL: none of today's. */
+const struct workload *row_workload(const struct table *rows, int row);
+
 /* All workloads and scalings that have rows; returns their number. */
 int views_make(const struct results *results, struct view views[VIEWS_MAX]);
 

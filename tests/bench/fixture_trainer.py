@@ -5,7 +5,7 @@ follow from the options alone, so a sweep over it is the same on every machine a
 
 FIXTURE_FAULT="STRATEGY:GPUS:WHAT" (dp+ddp: both) makes a cell go wrong: hang, exit3, killed, cut (the last line is cut), bits
 (another checksum), drift (another checksum in round 1), gradient (beyond tolerance), nan (in a gradient), ledger (says failed),
-orphan (a child is left behind). FIXTURE_LOG names a file that gets a line a
+orphan (a child is left behind), other (other options than asked for). FIXTURE_LOG names a file that gets a line a
 run. FIXTURE_SLEEP: seconds a run takes.
 """
 import json, os, signal, struct, subprocess, sys, time
@@ -117,7 +117,9 @@ def main():
     if o.get("save_gradients"):
         save_gradients(o["save_gradients"], gradients)
 
-    common = {"strategy": strategy, "model": o["model"], "data": o["data"], "gpus": n, "global_batch": batch,
+    variant = ["%s=%s" % (k, o[k]) for k, d in (("width", 1024), ("depth", 4), ("classes", 10), ("lr", 0)) if o.get(k, d) != d]
+    variant += ["no_overlap=1"] if o.get("no_overlap") else []
+    common = {"strategy": strategy, "variant": ";".join(variant) if fault != "other" else "depth=9", "model": o["model"], "data": o["data"], "gpus": n, "global_batch": batch,
               "batch_per_gpu": -(-batch // n), "accumulate": 1, "precision": "fp32", "optimizer": "sgd", "params": params,
               "cores_per_device": o.get("cores_per_device", 1), "backend": "soft", "device": "soft GPU (fixture)", "host": "fixture"}
     lines = [{"type": "header", "program": "fixture", "version": "0", "time": "2024-01-01T00:00:00Z", "seed": o["seed"], **common}]

@@ -225,6 +225,9 @@ class Sweep(unittest.TestCase):
     def test_a_cell_that_fails_its_own_check(self):
         self.check_failed("dp:2:ledger", "failed", "counted 1, formula 2")
 
+    def test_a_trainer_that_runs_something_else(self):
+        self.check_failed("dp:2:other", "failed", "something else than was planned")
+
     # ---- resume
 
     def test_resume_keeps_rows_and_runs_the_rest(self):
