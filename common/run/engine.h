@@ -105,7 +105,7 @@ struct summary {
 };
 void results_summarize(struct summary *summary, const struct results *results, const struct engine *engine);
 
-/* A step over all ranks. */
+/* A step over all ranks. --shape-only: NAN, since nothing was executed. */
 double results_step_ms(const struct results *results, const struct engine *engine, int step);
 double results_step_loss(const struct results *results, const struct engine *engine, int step);
 double device_utilization(const struct device_row *device);
@@ -120,7 +120,7 @@ void screen_step(const struct engine *engine, const char *what, int step, int st
                  double seconds);
 void screen_end(const struct engine *engine, const struct results *results);
 
-/* "mean" over the samples or their sum, as --loss says; NAN without samples. */
+/* "mean" over the samples or their sum, as --loss says; NAN without samples or without values. */
 double engine_loss(const struct options *options, double sum, uint64_t samples);
 
 #endif

@@ -40,7 +40,7 @@ static int describe_device(struct device_row *row, const struct engine *engine, 
     };
     for (int category = 0; category < MEMORY_CATEGORIES; category++)
         row->peak[category] = memory_peak(device, (enum memory_category)category);
-    for (int i = 0; i < engine->row_count; i++)
+    for (int i = 0; i < engine->row_count && !engine->options->shape_only; i++)
         row->step_s += engine->rows[i].ms * 1e-3;
     return gpu_device_describe(device, row->name, sizeof row->name, row->cpuset, sizeof row->cpuset);
 }
@@ -106,7 +106,7 @@ static const struct step_row *slowest_row(const struct results *results, const s
 
 double results_step_ms(const struct results *results, const struct engine *engine, int step)
 {
-    return slowest_row(results, engine, step)->ms;
+    return engine->options->shape_only ? NAN : slowest_row(results, engine, step)->ms;
 }
 
 static uint64_t step_samples(const struct results *results, const struct engine *engine, int step)
@@ -180,13 +180,13 @@ static void summarize_steps(struct summary *summary, const struct results *resul
         total_ms += ms[step];
         samples += (double)step_samples(results, engine, (int)step);
     }
-    size_t known = ms ? steps : 0;
+    size_t known = ms && !engine->options->shape_only ? steps : 0;
     summary->step_ms = statistics_median(ms, known);
     summary->step_ms_mad = statistics_mad(ms, known);
     summary->step_ms_p95 = statistics_quantile(ms, known, 0.95);
     summary->samples_per_s = known ? samples / (total_ms * 1e-3) : NAN;
     free(ms);
-    if (steps == 0) {
+    if (known == 0) {
         for (int phase = 0; phase < PHASES; phase++)
             summary->phase_ms[phase] = NAN;
         summary->communication_hidden_ms = summary->loss_first = summary->loss_last = NAN;

@@ -209,7 +209,7 @@ done:
 
 double engine_loss(const struct options *options, double sum, uint64_t samples)
 {
-    if (samples == 0)
+    if (samples == 0 || options->shape_only)
         return NAN;
     return options->loss == LOSS_SUM ? sum : sum / (double)samples;
 }

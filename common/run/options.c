@@ -100,10 +100,29 @@ static int read_option(struct command_line *line, const char *name)
     return option_assign(row, line->options, text);
 }
 
+/* What the option is if it is not given, unless its meaning tells; its choices. */
+static void print_values(const struct option_row *row, const struct options *options)
+{
+    char usual[64];
+
+    option_format(row, options, usual, sizeof usual);
+    if (row->choices[0] && row->choices[1]) {
+        printf(" (");
+        for (int c = 0; row->choices[c]; c++)
+            printf("%s%s", c ? "|" : "", row->choices[c]);
+        printf(")");
+    } else if (row->value && usual[0] && !strstr(row->meaning, "default")) {
+        printf(" (default %s)", usual);
+    }
+    printf("\n");
+}
+
 static void print_help(const struct command_line *line)
 {
     const char *program = line->options->program;
+    struct options defaults;
 
+    options_set_defaults(&defaults, program);
     printf("Usage: %s [OPTION]...\n%s\n\n", program,
            line->program == FOR_DP ? "Trains as PyTorch's DataParallel does: one process, a thread per device."
                                    : "Trains as PyTorch's DistributedDataParallel does: a process per device.");
@@ -114,15 +133,10 @@ static void print_help(const struct command_line *line)
             continue;
         snprintf(name, sizeof name, "--%s%s%s", row->name, row->value ? " " : "", row->value ? row->value : "");
         printf("  %-28s %s", name, row->meaning);
-        if (row->choices[0] && row->choices[1]) {
-            printf(" (");
-            for (int c = 0; row->choices[c]; c++)
-                printf("%s%s", c ? "|" : "", row->choices[c]);
-            printf(")");
-        }
-        printf("\n");
+        print_values(row, &defaults);
     }
     printf("  %-28s %s\n  %-28s %s\n\n"
+           "Of several choices the first is the default.\n"
            "Exit codes: 0 ok; 1 the run failed its own check; 2 usage; 3 resource or environment; 4 bad input file;\n"
            "5 rendezvous incomplete; 6 time limit; 128+N first rank died of signal N.\n",
            "--help", "this text", "--version", "the version");
@@ -158,6 +172,15 @@ void options_set_gpus(struct options *options, int gpus)
         options->batch_per_gpu = options->global_batch / n + (options->global_batch % n != 0);
 }
 
+/* Without values there is nothing to prove, to keep or to go on from. */
+static int check_shape_only(const struct options *options)
+{
+    if (!options->shape_only || !(options->checksum || options->save || options->save_gradients || options->resume))
+        return EXIT_OK;
+    log_error("--shape-only computes no values: it does not go with --checksum, --save, --save-gradients or --resume");
+    return EXIT_USAGE;
+}
+
 static int resolve(const struct command_line *line)
 {
     struct options *options = line->options;
@@ -181,6 +204,8 @@ static int resolve(const struct command_line *line)
         log_error("--loss-average ranks: dp-train takes one mean over the whole batch; expected samples");
         return EXIT_USAGE;
     }
+    if (check_shape_only(options))
+        return EXIT_USAGE;
     if (adamw && !is_given(line, "lr"))
         options->optimizer.lr = 0.001F;
     if (adamw && !is_given(line, "weight-decay"))

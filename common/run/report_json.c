@@ -93,7 +93,7 @@ static void write_device(FILE *out, const struct engine *engine, const struct re
         json_number(out, name, (double)device->peak[category] / MIB);
     }
     json_number(out, "util", device_utilization(device));
-    json_number(out, "busy_ms", engine->row_count ? device->busy_s * 1e3 / engine->row_count : NAN);
+    json_number(out, "busy_ms", device->step_s > 0 ? device->busy_s * 1e3 / engine->row_count : NAN);
     json_number(out, "sent_mib", ledger_sent(&results->ledger, device->position) / MIB);
     json_number(out, "received_mib", ledger_received(&results->ledger, device->position) / MIB);
     json_end(out);

@@ -73,7 +73,7 @@ void screen_start(const struct engine *engine)
         return;
     rule();
     ROW("strategy", "%s", strategy_text(options));
-    ROW("devices", "%d x %s", options->gpus, engine->device_name);
+    ROW("devices", "%d; the first is %s", options->gpus, engine->device_name);
     ROW("model", "%s: %zu -> %zu x %zu -> %zu, %zu parameters", options->model, s->inputs, s->depth, s->width,
         s->classes, engine->model.parameter_elements);
     if (engine->dataset.resident)
@@ -108,7 +108,7 @@ void screen_step(const struct engine *engine, const char *what, int step, int st
     int done = step + 1, stride = steps > PLAIN_LINES ? steps / PLAIN_LINES : 1;
     bool terminal;
 
-    if (engine->world->rank != 0 || result->samples == 0)
+    if (engine->world->rank != 0 || result->samples == 0 || engine->options->shape_only)
         return;
     terminal = isatty(STDOUT_FILENO) == 1;
     if (terminal)
@@ -152,7 +152,7 @@ void screen_end(const struct engine *engine, const struct results *results)
     results_summarize(&summary, results, engine);
     if (engine->skipped)
         printf("%d steps skipped: the global batch holds no sample\n", engine->skipped);
-    if (engine->row_count) {
+    if (isfinite(summary.step_ms)) {
         printf("step %.3f ms (median of %d; MAD %.3f, p95 %.3f)  %.0f samples/s  loss %.4f -> %.4f\n", summary.step_ms,
                engine->row_count, summary.step_ms_mad, summary.step_ms_p95, summary.samples_per_s, summary.loss_first,
                summary.loss_last);

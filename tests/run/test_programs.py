@@ -208,6 +208,19 @@ def test_empty_batch_is_skipped(folder):
         check(summary["status"] == "ok", "status")
 
 
+def test_shape_only(folder):
+    """Nothing is executed: memory and bytes are known as ever, times and losses are not."""
+    arguments = SMALL + ["--gpus", "4", "--global-batch", "32", "--steps", "3"]
+    real, shape = (train(folder, arguments + extra)[0] for extra in ([], ["--shape-only", "--record", os.path.join(folder, "record")]))
+    check(os.path.getsize(os.path.join(folder, "record")) > 0, "a record")
+    for column in ("comm_mib", "mem_peak_mib", "mem_imbalance", "busiest_link_mib"):
+        check(real["summary"][0][column] == shape["summary"][0][column] > 0, column)
+    for column in ("step_ms", "samples_per_s", "loss_first", "loss_last", "util_mean", "forward_ms", "checksum"):
+        check(shape["summary"][0][column] is None, f"{column}: {shape['summary'][0][column]}")
+    _, err = run(arguments + ["--shape-only", "--checksum"], expected=2)
+    check("--shape-only" in err and "--checksum" in err, err)
+
+
 def test_counts_real_samples(folder):
     """Trial 1: throughput counts 9 samples on 4 devices, not 12."""
     lines, _ = train(folder, SMALL + ["--gpus", "4", "--global-batch", "9", "--steps", "5"])
