@@ -263,7 +263,7 @@ int checkpoint_load(const char *path, struct replica *replica, struct optimizer 
 {
     struct state state = {0};
     struct tensor_file file = {0};
-    struct checkpoint found;
+    struct checkpoint found = {0};
     uint64_t updates = 0;
 
     int status = describe_training(&state, replica, optimizer);
