@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 
-from processes import SLACK, Run, by_hand, check, expect, free_port, listeners, run_tests, wait_listening
+from processes import SLACK, Run, by_hand, check, expect, free_port, links, listeners, run_tests, wait_listening
 
 TOY = sys.argv[1]
 T = 3
@@ -127,16 +127,6 @@ def wait_established(pid, count, limit=120):
         check(time.monotonic() < deadline, f"process {pid} has not got {count} connections")
         time.sleep(0.005)
     time.sleep(0.1)   # for the hello behind the connection; too early only makes this the test of a stranger
-
-
-def links(pid):
-    found = []
-    for name in os.listdir(f"/proc/{pid}/fd"):
-        try:
-            found.append(os.readlink(f"/proc/{pid}/fd/{name}"))
-        except OSError:
-            pass
-    return found
 
 
 def test_survivors_without_a_launcher():
