@@ -44,17 +44,14 @@ static void fill(const void *arguments, unsigned block, unsigned blocks)
         touch->buffer[i] = 1;
 }
 
-static float seen;
-
 static void look(const void *arguments, unsigned block, unsigned blocks)
 {
     const struct touch *touch = arguments;
-    float sum = 0;
+    const volatile float *buffer = touch->buffer; /* read, though nobody wants the values */
     (void)block;
     (void)blocks;
     for (size_t i = 0; i < touch->count; i++)
-        sum += touch->buffer[i];
-    __atomic_store(&seen, &sum, __ATOMIC_RELAXED);
+        (void)buffer[i];
 }
 
 static void launch(softStream_t stream, soft_body *body, float *buffer, size_t count)
