@@ -47,7 +47,7 @@ static void count_moved(const struct job *job, int from, int to, size_t bytes)
 static void fetch(const struct job *job, char *to, const char *from, int from_rank, size_t bytes)
 {
     count_moved(job, from_rank, job->rank, bytes);
-    if (!job->empty && to != from)
+    if (!job->empty && to != from && bytes > 0)
         memcpy(to, from, bytes);
 }
 
