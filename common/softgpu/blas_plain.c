@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * Products without a library: op(A) is packed into panels of 32 rows that fit the level 1 cache, and a block of 32 x 4
- * results stays in registers while it runs along k. fp32. Every build scales its C here when k is 0.
+ * Products without a library: op(A) is packed into panels of two vectors of rows that fit the level 1 cache, and a block of
+ * two vectors x 4 results stays in registers while it runs along k. fp32. Every build scales its C here when k is 0.
  */
 #include "blas.h"
 
 #include <string.h>
 
+#if defined(__AVX512F__)
 #define LANES 16
+#elif defined(__AVX__)
+#define LANES 8
+#else
+#define LANES 4
+#endif
 #define VECTORS 2
 #define ROWS (LANES * VECTORS)  /* of a register block */
 #define COLUMNS 4

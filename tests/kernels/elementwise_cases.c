@@ -261,6 +261,9 @@ static void run_cast(const void *argument)
             decoded[i] = (float)y;
             expected[i] = round_to(format, decoded[i]);
         }
+        const uint32_t low_nan = 0x7f800001; /* its fraction lies in bits that a 16-bit format drops */
+        memcpy(&decoded[0], &low_nan, sizeof low_nan);
+        expected[0] = NAN;
         float *device_y = test_device(decoded, N * sizeof *decoded, 0);
         LAUNCH(format->from_float(device_bits, device_y, N, test_stream));
         test_read(bits, device_bits, N * sizeof *bits);
