@@ -15,7 +15,7 @@ usage() { sed -n '3,10p' "$0" | sed 's/^# \{0,1\}//'; }
 
 programs='dp-train dp-train-soft dp-train-cuda ddp-train ddp-train-soft ddp-train-cuda
     tests/kernels/kernels-test-soft tests/kernels/kernels-test-cuda
-    bench/collective_perf/collective-perf-soft bench/collective_perf/collective-perf-cuda'
+    bench/collective_perf/collective-perf-soft bench/collective_perf/collective-perf-cuda bench/gbench/floor-cuda'
 
 # Without the libraries that the other machine lacks; for any x86-64 or Arm processor of this kind.
 prepare() {
@@ -108,6 +108,8 @@ run() {
     check "kernels on the CPU against references in double" "$here/kernels-test-soft" --dump "$work/kernels"
     check "kernels on the GPU against references in double" "$here/kernels-test-cuda"
     check "kernels, GPU against CPU" "$here/kernels-test-cuda" --compare "$work/kernels"
+    check "the mlp's products and update" "$here/floor-cuda"
+    [ ! -s "$work/log" ] || sed 's/^/         /' "$work/log"
     check "single, 1 GPU" train single "$here/dp-train" --strategy single --gpus 1
     check "dp, 1 GPU" train dp "$here/dp-train" --strategy dp --gpus 1
     check "dp, 1 GPU, copies between peers" train dp-p2p "$here/dp-train" --strategy dp --gpus 1 --dp-transport p2p

@@ -45,7 +45,7 @@ static void pack(float panel[DEPTH][ROWS], const struct blas_product *p, int fir
     const int rows = p->m - first_row < ROWS ? p->m - first_row : ROWS;
     for (int k = 0; k < depth; k++) {
         for (int i = 0; i < rows; i++) {
-            const size_t row = (size_t)(first_row + i), at = (size_t)(first_k + k);
+            const size_t row = (size_t)first_row + (size_t)i, at = (size_t)first_k + (size_t)k;
             panel[k][i] = p->transpose_a ? a[at + row * (size_t)p->lda] : a[row + at * (size_t)p->lda];
         }
         for (int i = rows; i < ROWS; i++)
@@ -62,7 +62,7 @@ static void block(const struct blas_product *p, float panel[DEPTH][ROWS], int fi
     const int columns = p->n - first_column < COLUMNS ? p->n - first_column : COLUMNS;
     const float *at[COLUMNS]; /* surplus columns repeat the last one and are not stored */
     for (int j = 0; j < COLUMNS; j++) {
-        const size_t column = (size_t)(first_column + (j < columns ? j : columns - 1));
+        const size_t column = (size_t)first_column + (size_t)(j < columns ? j : columns - 1);
         at[j] = b + column * step_n + (size_t)first_k * step_k;
     }
     vector sums[COLUMNS][VECTORS] = {{{0}}};

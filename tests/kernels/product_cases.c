@@ -134,7 +134,13 @@ static void run_empty_products(const void *argument)
     LAUNCH(cublasDestroy(handle));
 }
 
-/* A NaN reaches its row alone; with alpha = 0 it reaches nothing. */
+/* A NaN reaches its row alone; with alpha = 0 it reaches nothing (on the soft GPU: cuBLAS does not promise that). */
+#ifdef GPU_VENDOR_SOFT
+#define NAN_PASSES 2
+#else
+#define NAN_PASSES 1
+#endif
+
 static void run_nan(const void *argument)
 {
     (void)argument;
@@ -145,7 +151,7 @@ static void run_nan(const void *argument)
     cublasHandle_t handle = open_handle();
     const float *a = test_device(o.a, o.count_a * sizeof(float), 0), *b = test_device(o.b, o.count_b * sizeof(float), 0);
     float *c = test_device(o.c, o.count_c * sizeof(float), 0);
-    for (int pass = 0; pass < 2; pass++) {
+    for (int pass = 0; pass < NAN_PASSES; pass++) {
         const float alpha = pass == 0 ? 1 : 0, beta = 0;
         LAUNCH(cublasGemmEx(handle, p.op_a, p.op_b, 4, 4, 4, &alpha, a, CUDA_R_32F, 4, b, CUDA_R_32F, 4, &beta, c, CUDA_R_32F, 4,
                             CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
