@@ -28,7 +28,7 @@ static void leave_with(int exit_code)
 
 static void spin(int unused)
 {
-    for (volatile int turns = unused;; turns++)
+    for (volatile unsigned turns = (unsigned)unused;; turns++)
         continue;
 }
 

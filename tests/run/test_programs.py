@@ -82,7 +82,9 @@ def test_phases_add_up(folder):
         summary = lines["summary"][0]
         total = sum(summary[phase + "_ms"] or 0 for phase in PHASES)
         check(abs(total - summary["step_ms"]) <= 0.02 * summary["step_ms"] + 0.02, f"{arguments}: {total} of {summary['step_ms']}")
-        check(summary["host_ms"] > 0 and summary["forward_ms"] > 0 and summary["update_ms"] > 0, "phases that every step has")
+        check(summary["host_ms"] > 0 and summary["forward_ms"] > 0, "phases that every step has")
+        # The row tells of the slowest device; in dp that may be one that updates nothing.
+        check("single" not in arguments or summary["update_ms"] > 0, "single updates")
 
 
 def test_ledger_lines(folder):
