@@ -205,8 +205,9 @@ int reducer_ready(void *context, int index)
     if (reducer->iteration == 1)
         reducer->ready_order[reducer->ready_count] = index;
     reducer->ready_count++;
-    GPU_TRY(kernel_copy_scale(reducer->memory + place.first, replica_gradient(reducer->replica, index),
-                              1.0F / (float)reducer->world->size, parameter->count, reducer->replica->compute));
+    GPU_TRY(kernel_copy_scale(model_of(reducer)->settings.type, reducer->memory + place.first,
+                              replica_gradient(reducer->replica, index), 1.0F / (float)reducer->world->size,
+                              parameter->count, reducer->replica->compute));
     reducer->missing[place.bucket]--;
     if (reducer->missing[place.bucket] > 0 || place.bucket != reducer->next || !reducer->overlap)
         return EXIT_OK;

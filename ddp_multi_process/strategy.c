@@ -93,7 +93,7 @@ static int open_losses(struct ddp *ddp)
         return EXIT_RESOURCE;
     }
     for (; ddp->loss_count < count; ddp->loss_count++)
-        TRY(loss_open(&ddp->losses[ddp->loss_count], ddp->device, ddp->replica.batch_max));
+        TRY(loss_open(&ddp->losses[ddp->loss_count], ddp->model, ddp->device, ddp->replica.batch_max));
     return EXIT_OK;
 }
 
@@ -213,11 +213,11 @@ static int run_forward(struct ddp *ddp, const struct batch *batch, struct piece 
     TRY(phase_end(&ddp->timeline, replica->compute, PHASE_SCATTER));
 
     phase_begin(PHASE_FORWARD);
-    TRY(ddp->model->type->forward(replica, piece.count));
+    TRY(ddp->model->type->forward(replica, piece.count, true));
     TRY(phase_end(&ddp->timeline, replica->compute, PHASE_FORWARD));
 
     phase_begin(PHASE_LOSS);
-    TRY(loss_enqueue(loss, replica->d_logits, replica->logits, replica->labels, piece.count, ddp->model->output_count,
+    TRY(loss_enqueue(loss, replica->d_logits, replica->logits, replica->labels, piece.count,
                      loss_scale(ddp, batch, piece.count), replica->compute));
     return phase_end(&ddp->timeline, replica->compute, PHASE_LOSS);
 }
@@ -290,9 +290,8 @@ static int ddp_evaluate(void *state, const uint32_t *indices, size_t count, stru
     for (size_t at = 0; at < count; at += replica->batch_max) {
         size_t rows = count - at < replica->batch_max ? count - at : replica->batch_max;
         TRY(feed_enqueue(&ddp->feed, indices + at, rows, true));
-        TRY(ddp->model->type->forward(replica, rows));
-        TRY(loss_enqueue_evaluation(loss, replica->logits, replica->labels, rows, ddp->model->output_count,
-                                    replica->compute));
+        TRY(ddp->model->type->forward(replica, rows, false));
+        TRY(loss_enqueue_evaluation(loss, replica->logits, replica->labels, rows, replica->compute));
         TRY(gpu_stream_finish(replica->compute, NULL, ddp->options->timeout));
         evaluation->samples += rows;
         evaluation->correct += (size_t)*loss->host_correct;

@@ -93,10 +93,10 @@ struct dp {
 
     /* scatter */
     size_t rows_max;          /* of an update */
-    float *host_values;       /* pinned [rows_max][inputs]; NULL: resident */
-    int32_t *host_labels;     /* pinned [rows_max] */
-    float *resident;          /* device 0 [rows_max][inputs]; NULL: not resident */
-    int32_t *resident_labels; /* [rows_max] on the output device, or on device 0 for --dp-loss replica */
+    char *host_values;        /* pinned: the inputs of rows_max samples; NULL: resident */
+    int32_t *host_labels;     /* pinned [rows_max][targets] */
+    char *resident;           /* device 0: the same inputs; NULL: not resident */
+    int32_t *resident_labels; /* [rows_max][targets] on the output device, or on device 0 for --dp-loss replica */
 
     /* replicate, reduce */
     struct dp_group *groups;
@@ -107,9 +107,9 @@ struct dp {
 
     /* gather and loss, on the output device; rows of a micro-batch */
     size_t gathered_max;
-    float *gathered, *d_gathered; /* [gathered_max][classes] */
-    int32_t *gathered_labels;     /* [gathered_max]; resident: points into resident_labels */
-    struct loss *losses;          /* gathered: one a micro-batch */
+    void *gathered, *d_gathered; /* [gathered_max][targets][classes] */
+    int32_t *gathered_labels;    /* [gathered_max][targets]; resident: points into resident_labels */
+    struct loss *losses;         /* gathered: one a micro-batch */
     int loss_count;
     float *scalars;      /* --dp-loss replica: [accumulate][N] sums of the replicas' losses */
     float *host_scalars; /* pinned, the same */
@@ -161,7 +161,7 @@ int dp_loss(struct dp *dp, const struct dp_pass *pass);             /* gathered 
 int dp_return_gradients(struct dp *dp, const struct dp_pass *pass); /* of the outputs, to the devices: gathered */
 uint64_t dp_gather_bytes(const struct dp *dp, const struct dp_pass *pass);
 /* d loss / d logits of this device's piece, where its backward pass reads it. */
-const float *dp_output_gradient(const struct dp *dp, const struct dp_pass *pass, int device);
+const void *dp_output_gradient(const struct dp *dp, const struct dp_pass *pass, int device);
 
 /* ---- reduce.c ---- */
 int dp_reduce_open(struct dp *dp);

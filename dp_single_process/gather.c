@@ -15,17 +15,12 @@
 #include "sys/exit_codes.h"
 #include "sys/log.h"
 
-static size_t row_bytes(const struct dp *dp)
-{
-    return dp->model->output_count * sizeof(float);
-}
-
 static int open_per_replica(struct dp *dp)
 {
     size_t count = (size_t)dp->options->accumulate * (size_t)dp->devices_asked;
 
     for (int r = 0; r < dp->devices_used; r++)
-        TRY(loss_open(&dp->device[r].loss, r, dp->device[r].replica.batch_max));
+        TRY(loss_open(&dp->device[r].loss, dp->model, r, dp->device[r].replica.batch_max));
     GPU_TRY(cudaSetDevice(dp->output));
     TRY(gpu_malloc((void **)&dp->scalars, count * sizeof(float), MEMORY_OUTPUTS));
     GPU_TRY(cudaMallocHost((void **)&dp->host_scalars, count * sizeof(float)));
@@ -42,7 +37,7 @@ static int open_losses(struct dp *dp)
         return EXIT_RESOURCE;
     }
     for (; dp->loss_count < count; dp->loss_count++)
-        TRY(loss_open(&dp->losses[dp->loss_count], dp->output, dp->gathered_max));
+        TRY(loss_open(&dp->losses[dp->loss_count], dp->model, dp->output, dp->gathered_max));
     return EXIT_OK;
 }
 
@@ -55,14 +50,14 @@ int dp_gather_open(struct dp *dp)
     TRY(open_losses(dp));
     GPU_TRY(cudaSetDevice(dp->output));
     if (!dp->dataset->resident)
-        TRY(gpu_malloc((void **)&dp->gathered_labels, dp->gathered_max * sizeof(int32_t), MEMORY_DATA));
+        TRY(gpu_malloc((void **)&dp->gathered_labels, dp->gathered_max * dp->model->label_bytes, MEMORY_DATA));
     if (!dp->gathers) {
         dp->gathered = output->logits;
         dp->d_gathered = output->d_logits;
         return EXIT_OK;
     }
-    TRY(gpu_malloc((void **)&dp->gathered, dp->gathered_max * row_bytes(dp), MEMORY_OUTPUTS));
-    TRY(gpu_malloc((void **)&dp->d_gathered, dp->gathered_max * row_bytes(dp), MEMORY_OUTPUTS));
+    TRY(gpu_malloc(&dp->gathered, dp->gathered_max * dp->model->output_bytes, MEMORY_OUTPUTS));
+    TRY(gpu_malloc(&dp->d_gathered, dp->gathered_max * dp->model->output_bytes, MEMORY_OUTPUTS));
     gpu_free(output->d_logits); /* its piece is a view of d_gathered, as PyTorch's is */
     output->d_logits = NULL;
     return EXIT_OK;
@@ -74,7 +69,7 @@ void dp_gather_close(struct dp *dp)
         loss_close(&dp->losses[i]);
     free(dp->losses);
     for (int r = 0; r < dp->devices_used; r++)
-        if (dp->device[r].loss.rows_max)
+        if (dp->device[r].loss.samples_max)
             loss_close(&dp->device[r].loss);
     if (dp->host_scalars)
         (void)cudaFreeHost(dp->host_scalars);
@@ -105,9 +100,9 @@ static int take_outputs(struct dp *dp, const struct dp_pass *pass)
 
     for (int r = 0; r < pass->n; r++) {
         const struct piece *piece = &pass->piece[r];
-        float *to = dp->gathered + piece->first * dp->model->output_count;
-        const float *from = dp->device[r].replica.logits;
-        size_t bytes = piece->count * row_bytes(dp);
+        void *to = (char *)dp->gathered + piece->first * dp->model->output_bytes;
+        const void *from = dp->device[r].replica.logits;
+        size_t bytes = piece->count * dp->model->output_bytes;
         if (r == dp->output)
             GPU_TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream));
         else
@@ -145,7 +140,7 @@ int dp_loss(struct dp *dp, const struct dp_pass *pass)
     GPU_TRY(cudaSetDevice(dp->output));
     phase_begin(PHASE_LOSS);
     TRY(loss_enqueue(&dp->losses[pass->number], dp->d_gathered, dp->gathered, dp->gathered_labels, pass->rows,
-                     dp->model->output_count, pass->loss_scale, output->replica.compute));
+                     pass->loss_scale, output->replica.compute));
     return phase_end(&output->timeline, output->replica.compute, PHASE_LOSS);
 }
 
@@ -157,8 +152,9 @@ static int return_piece(struct dp *dp, const struct dp_pass *pass, int r)
     cudaStream_t stream = dp_compute(dp, dp->output);
 
     GPU_TRY(cudaSetDevice(dp->output));
-    GPU_TRY(cudaMemcpyPeerAsync(device->replica.d_logits, r, dp->d_gathered + piece->first * dp->model->output_count,
-                                dp->output, piece->count * row_bytes(dp), stream));
+    const char *from = (const char *)dp->d_gathered + piece->first * dp->model->output_bytes;
+    GPU_TRY(cudaMemcpyPeerAsync(device->replica.d_logits, r, from, dp->output, piece->count * dp->model->output_bytes,
+                                stream));
     GPU_TRY(cudaEventRecord(device->returned, stream));
     GPU_TRY(cudaSetDevice(r));
     GPU_TRY(cudaStreamWaitEvent(device->replica.compute, device->returned, 0));
@@ -179,11 +175,11 @@ int dp_return_gradients(struct dp *dp, const struct dp_pass *pass)
     return phase_end(&output->timeline, output->replica.compute, PHASE_GATHER);
 }
 
-const float *dp_output_gradient(const struct dp *dp, const struct dp_pass *pass, int device)
+const void *dp_output_gradient(const struct dp *dp, const struct dp_pass *pass, int device)
 {
     if (dp->per_replica_loss || device != dp->output)
         return dp->device[device].replica.d_logits;
-    return dp->d_gathered + pass->piece[device].first * dp->model->output_count;
+    return (const char *)dp->d_gathered + pass->piece[device].first * dp->model->output_bytes;
 }
 
 uint64_t dp_gather_bytes(const struct dp *dp, const struct dp_pass *pass)
@@ -192,5 +188,5 @@ uint64_t dp_gather_bytes(const struct dp *dp, const struct dp_pass *pass)
 
     if (dp->per_replica_loss)
         return sizeof(float) * (uint64_t)(dp->output < pass->n ? pass->n - 1 : pass->n);
-    return dp->gathers ? 2 * (uint64_t)(pass->rows - own) * row_bytes(dp) : 0;
+    return dp->gathers ? 2 * (uint64_t)(pass->rows - own) * dp->model->output_bytes : 0;
 }

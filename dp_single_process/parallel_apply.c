@@ -153,7 +153,7 @@ static int enqueue_replica_loss(struct dp *dp, const struct dp_pass *pass, int r
 
     phase_begin(PHASE_LOSS);
     TRY(loss_enqueue(&device->loss, replica->d_logits, replica->logits, replica->labels, pass->piece[r].count,
-                     dp->model->output_count, pass->loss_scale, replica->compute));
+                     pass->loss_scale, replica->compute));
     TRY(phase_end(&device->timeline, replica->compute, PHASE_LOSS));
     phase_begin(PHASE_GATHER);
     GPU_TRY(cudaMemcpyPeerAsync(slot, dp->output, device->loss.sum, r, sizeof(float), replica->compute));
@@ -167,7 +167,7 @@ int dp_forward(struct dp *dp, const struct dp_pass *pass, int r)
 
     GPU_TRY(cudaSetDevice(r));
     phase_begin(PHASE_FORWARD);
-    TRY(dp->model->type->forward(replica, pass->piece[r].count));
+    TRY(dp->model->type->forward(replica, pass->piece[r].count, true));
     TRY(phase_end(&device->timeline, replica->compute, PHASE_FORWARD));
     if (dp->per_replica_loss)
         TRY(enqueue_replica_loss(dp, pass, r));

@@ -32,9 +32,9 @@ void dp_reduce_close(struct dp *dp)
     gpu_free(dp->accumulated);
 }
 
-static float *at(float *flat, const struct dp_group *group)
+static void *at(void *flat, const struct dp_group *group)
 {
-    return flat + group->offset / sizeof(float);
+    return (char *)flat + group->offset;
 }
 
 /* NCCL meets on all compute streams: each rank comes when its backward pass is over. Rank order is device order. */
@@ -44,7 +44,7 @@ static int reduce_by_nccl(struct dp *dp, const struct dp_communicators *set)
         const struct dp_group *group = &dp->groups[g];
         GPU_TRY(ncclGroupStart());
         for (int r = 0; r < set->n; r++) {
-            float *gradients = at(dp->device[r].replica.gradients, group);
+            void *gradients = at(dp->device[r].replica.gradients, group);
             GPU_TRY(cudaSetDevice(r));
             GPU_TRY(ncclReduce(gradients, gradients, group->bytes / sizeof(float), ncclFloat32, ncclSum, 0,
                                set->comm[r], dp_compute(dp, r)));
@@ -64,8 +64,8 @@ static int reduce_by_copies(struct dp *dp, int n)
         for (int r = 1; r < n; r++) {
             GPU_TRY(cudaMemcpyPeerAsync(dp->staging, 0, at(dp->device[r].replica.gradients, group), r, group->bytes,
                                         stream));
-            GPU_TRY(kernel_add(at(dp->device[0].replica.gradients, group), dp->staging, group->bytes / sizeof(float),
-                               stream));
+            GPU_TRY(kernel_add(dp->model->settings.type, at(dp->device[0].replica.gradients, group), dp->staging,
+                               group->bytes / sizeof(float), stream));
         }
     }
     return EXIT_OK;
@@ -85,7 +85,7 @@ static int wait_for_backward(struct dp *dp, int n)
  * and the result lies where the optimizer reads it. */
 static int accumulate(struct dp *dp, const struct dp_pass *pass)
 {
-    float *gradients = dp->device[0].replica.gradients;
+    void *gradients = dp->device[0].replica.gradients;
     size_t bytes = dp->model->flat_bytes, count = bytes / sizeof(float);
     cudaStream_t stream = dp_compute(dp, 0);
 
@@ -95,9 +95,9 @@ static int accumulate(struct dp *dp, const struct dp_pass *pass)
     if (pass->first)
         GPU_TRY(cudaMemcpyAsync(dp->accumulated, gradients, bytes, cudaMemcpyDeviceToDevice, stream));
     else if (pass->last)
-        GPU_TRY(kernel_add(gradients, dp->accumulated, count, stream));
+        GPU_TRY(kernel_add(dp->model->settings.type, gradients, dp->accumulated, count, stream));
     else
-        GPU_TRY(kernel_add(dp->accumulated, gradients, count, stream));
+        GPU_TRY(kernel_add(dp->model->settings.type, dp->accumulated, gradients, count, stream));
     return EXIT_OK;
 }
 

@@ -107,9 +107,9 @@ void dp_replicate_close(struct dp *dp)
     free(dp->groups);
 }
 
-static float *at(float *flat, const struct dp_group *group)
+static void *at(void *flat, const struct dp_group *group)
 {
-    return flat + group->offset / sizeof(float);
+    return (char *)flat + group->offset;
 }
 
 /* Every rank's broadcast is on its own compute stream: after its last use of the parameters, before its forward pass.
@@ -120,7 +120,7 @@ static int broadcast(struct dp *dp, const struct dp_communicators *set)
         const struct dp_group *group = &dp->groups[g];
         GPU_TRY(ncclGroupStart());
         for (int r = 0; r < set->n; r++) {
-            float *parameters = at(dp->device[r].replica.parameters, group);
+            void *parameters = at(dp->device[r].replica.parameters, group);
             GPU_TRY(cudaSetDevice(r));
             GPU_TRY(ncclBroadcast(parameters, parameters, group->bytes / sizeof(float), ncclFloat32, 0, set->comm[r],
                                   dp_compute(dp, r)));
@@ -134,14 +134,14 @@ static int broadcast(struct dp *dp, const struct dp_communicators *set)
  * replicas' own work on the parameters is over: the reduction before waited for it, or the host did. */
 static int copy_to_all(struct dp *dp, int n)
 {
-    const float *source = dp->device[0].replica.parameters;
+    void *source = dp->device[0].replica.parameters;
 
     GPU_TRY(cudaSetDevice(0));
     for (int g = 0; g < dp->group_count; g++) {
         const struct dp_group *group = &dp->groups[g];
         for (int r = 1; r < n; r++) {
-            GPU_TRY(cudaMemcpyPeerAsync(at(dp->device[r].replica.parameters, group), r,
-                                        source + group->offset / sizeof(float), 0, group->bytes, dp_compute(dp, 0)));
+            GPU_TRY(cudaMemcpyPeerAsync(at(dp->device[r].replica.parameters, group), r, at(source, group), 0,
+                                        group->bytes, dp_compute(dp, 0)));
             if (g == dp->group_count - 1)
                 GPU_TRY(cudaEventRecord(dp->device[r].replicated, dp_compute(dp, 0)));
         }

@@ -20,7 +20,7 @@
 /* Moves the labels that feed_make_resident put onto device 0 to the output device, where the loss is. */
 static int move_labels(struct dp *dp)
 {
-    size_t bytes = dp->rows_max * sizeof(int32_t);
+    size_t bytes = dp->rows_max * dp->model->label_bytes;
     int32_t *there = NULL;
     cudaStream_t stream = dp_compute(dp, 0);
 
@@ -51,7 +51,8 @@ static int open_resident(struct dp *dp)
     gpu_free(first->labels);
     first->input = NULL;
     first->labels = NULL;
-    int status = feed_make_resident(dp->dataset, indices, dp->rows_max, first, &dp->resident, &dp->resident_labels);
+    int status =
+        feed_make_resident(dp->dataset, indices, dp->rows_max, first, (void **)&dp->resident, &dp->resident_labels);
     free(indices);
     return status ? status : move_labels(dp);
 }
@@ -63,7 +64,7 @@ int dp_scatter_open(struct dp *dp)
     /* evaluation brings as much as a micro-batch at once */
     size_t rows = dp->rows_max > dp->gathered_max ? dp->rows_max : dp->gathered_max;
     GPU_TRY(cudaMallocHost((void **)&dp->host_values, rows * dp->model->input_bytes));
-    GPU_TRY(cudaMallocHost((void **)&dp->host_labels, rows * sizeof(int32_t)));
+    GPU_TRY(cudaMallocHost((void **)&dp->host_labels, rows * dp->model->label_bytes));
     return EXIT_OK;
 }
 
@@ -89,18 +90,19 @@ static int copy_piece(struct dp *dp, const struct dp_pass *pass, int r)
     struct replica *replica = &dp->device[r].replica;
     size_t at = pass->offset + piece->first;
 
-    GPU_TRY(cudaMemcpyAsync(replica->input, dp->host_values + at * dp->dataset->inputs,
+    GPU_TRY(cudaMemcpyAsync(replica->input, dp->host_values + at * dp->model->input_bytes,
                             piece->count * dp->model->input_bytes, cudaMemcpyHostToDevice, replica->copy));
     if (dp->per_replica_loss)
-        GPU_TRY(cudaMemcpyAsync(replica->labels, dp->host_labels + at, piece->count * sizeof(int32_t),
-                                cudaMemcpyHostToDevice, replica->copy));
+        GPU_TRY(cudaMemcpyAsync(replica->labels, dp->host_labels + at * dp->model->targets,
+                                piece->count * dp->model->label_bytes, cudaMemcpyHostToDevice, replica->copy));
     return EXIT_OK;
 }
 
 static int copy_labels(struct dp *dp, const struct dp_pass *pass)
 {
-    GPU_TRY(cudaMemcpyAsync(dp->gathered_labels, dp->host_labels + pass->offset, pass->rows * sizeof(int32_t),
-                            cudaMemcpyHostToDevice, dp->device[dp->output].replica.copy));
+    GPU_TRY(cudaMemcpyAsync(dp->gathered_labels, dp->host_labels + pass->offset * dp->model->targets,
+                            pass->rows * dp->model->label_bytes, cudaMemcpyHostToDevice,
+                            dp->device[dp->output].replica.copy));
     return EXIT_OK;
 }
 
@@ -124,8 +126,8 @@ static int copy_to_device(struct dp *dp, const struct dp_pass *pass, int r)
 
 static int scatter_from_host(struct dp *dp, const struct dp_pass *pass)
 {
-    dataset_gather(dp->dataset, pass->indices, pass->rows, dp->host_values + pass->offset * dp->dataset->inputs,
-                   dp->host_labels + pass->offset);
+    dataset_gather(dp->dataset, pass->indices, pass->rows, dp->host_values + pass->offset * dp->model->input_bytes,
+                   dp->host_labels + pass->offset * dp->model->targets);
     for (int r = 0; r < pass->n; r++)
         TRY(copy_to_device(dp, pass, r));
     return dp->output >= pass->n && !dp->per_replica_loss ? copy_to_device(dp, pass, dp->output) : EXIT_OK;
@@ -139,11 +141,11 @@ static int send_piece(struct dp *dp, const struct dp_pass *pass, int r)
     struct replica *replica = &dp->device[r].replica;
     size_t at = pass->offset + piece->first;
 
-    GPU_TRY(cudaMemcpyPeerAsync(replica->input, r, dp->resident + at * dp->dataset->inputs, 0,
+    GPU_TRY(cudaMemcpyPeerAsync(replica->input, r, dp->resident + at * dp->model->input_bytes, 0,
                                 piece->count * dp->model->input_bytes, dp_compute(dp, 0)));
     if (dp->per_replica_loss)
-        GPU_TRY(cudaMemcpyPeerAsync(replica->labels, r, dp->resident_labels + at, 0, piece->count * sizeof(int32_t),
-                                    dp_compute(dp, 0)));
+        GPU_TRY(cudaMemcpyPeerAsync(replica->labels, r, dp->resident_labels + at * dp->model->targets, 0,
+                                    piece->count * dp->model->label_bytes, dp_compute(dp, 0)));
     return EXIT_OK;
 }
 
@@ -151,9 +153,9 @@ static int scatter_from_device(struct dp *dp, const struct dp_pass *pass)
 {
     struct dp_device *first = &dp->device[0];
 
-    first->replica.input = dp->resident + pass->offset * dp->dataset->inputs;
-    first->replica.labels = dp->resident_labels + pass->offset;
-    dp->gathered_labels = dp->resident_labels + pass->offset;
+    first->replica.input = dp->resident + pass->offset * dp->model->input_bytes;
+    first->replica.labels = dp->resident_labels + pass->offset * dp->model->targets;
+    dp->gathered_labels = first->replica.labels;
     GPU_TRY(cudaSetDevice(0));
     for (int r = 1; r < pass->n; r++)
         TRY(send_piece(dp, pass, r));
@@ -170,7 +172,7 @@ int dp_scatter(struct dp *dp, const struct dp_pass *pass)
 
 uint64_t dp_scatter_bytes(const struct dp *dp, const struct dp_pass *pass)
 {
-    size_t row = dp->model->input_bytes + (dp->per_replica_loss ? sizeof(int32_t) : 0);
+    size_t row = dp->model->input_bytes + (dp->per_replica_loss ? dp->model->label_bytes : 0);
 
     return dp->dataset->resident ? (uint64_t)(pass->rows - pass->piece[0].count) * row : 0;
 }

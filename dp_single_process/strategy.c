@@ -133,10 +133,9 @@ static int evaluate_forward(struct dp *dp, const struct dp_pass *pass, int r)
     size_t rows = pass->piece[r].count;
 
     GPU_TRY(cudaSetDevice(r));
-    TRY(dp->model->type->forward(replica, rows));
+    TRY(dp->model->type->forward(replica, rows, false));
     if (dp->per_replica_loss)
-        TRY(loss_enqueue_evaluation(&device->loss, replica->logits, replica->labels, rows, dp->model->output_count,
-                                    replica->compute));
+        TRY(loss_enqueue_evaluation(&device->loss, replica->logits, replica->labels, rows, replica->compute));
     GPU_TRY(cudaEventRecord(device->forwarded, replica->compute));
     return EXIT_OK;
 }
@@ -157,7 +156,7 @@ static int evaluate_pass(struct dp *dp, const struct dp_pass *pass, struct evalu
         TRY(dp_gather(dp, pass));
         GPU_TRY(cudaSetDevice(dp->output));
         TRY(loss_enqueue_evaluation(&dp->losses[0], dp->gathered, dp->gathered_labels, pass->rows,
-                                    dp->model->output_count, dp_compute(dp, dp->output)));
+                                    dp_compute(dp, dp->output)));
     }
     TRY(finish_streams(dp));
     evaluation->samples += pass->rows;

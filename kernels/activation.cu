@@ -9,22 +9,22 @@ using namespace kernel;
 namespace {
 
 struct Bias {
-    static DEVICE void element(float &y, float bias) { y += bias; }
+    template <class Y> static DEVICE void element(Y &y, float bias) { y = y + bias; }
 };
 
 /* NaN goes through, as in PyTorch: `x < 0` is false for it. */
 DEVICE float relu(float x) { return x < 0.0f ? 0.0f : x; }
 
 struct BiasRelu {
-    static DEVICE void element(float &y, float bias) { y = relu(y + bias); }
+    template <class Y> static DEVICE void element(Y &y, float bias) { y = relu(y + bias); }
 };
 
 struct ReluForward {
-    static DEVICE void element(float &y, float x) { y = relu(x); }
+    template <class Y> static DEVICE void element(Y &y, float x) { y = relu(x); }
 };
 
 struct ReluBackward {
-    static DEVICE void element(float &dx, float dy, float y) { dx = y > 0.0f ? dy : 0.0f; }
+    template <class Y> static DEVICE void element(Y &dx, float dy, float y) { dx = y > 0.0f ? dy : 0.0f; }
 };
 
 /* 0.5 (1 + tanh u) = sigmoid(2 u), so GELU is x times a sigmoid; u = sqrt(2/pi) (x + 0.044715 x^3). */
@@ -41,7 +41,7 @@ DEVICE float gelu_bounded(float x)
 DEVICE float gelu_sigmoid(float x) { return sigmoid(2.0f * ROOT_2_PI * (x + CUBIC * x * x * x)); }
 
 struct GeluForward {
-    static DEVICE void element(float &y, float x)
+    template <class Y> static DEVICE void element(Y &y, float x)
     {
         const float s = gelu_sigmoid(gelu_bounded(x));
         y = (x < -15.0f ? -15.0f : x) * s; /* -inf gives its limit, -0 */
@@ -49,7 +49,7 @@ struct GeluForward {
 };
 
 struct GeluBackward {
-    static DEVICE void element(float &dx, float dy, float x)
+    template <class Y> static DEVICE void element(Y &dx, float dy, float x)
     {
         const float b = gelu_bounded(x);
         const float s = gelu_sigmoid(b);
@@ -60,37 +60,73 @@ struct GeluBackward {
 
 } // namespace
 
-cudaError_t kernel_bias(float *y, const float *bias, size_t rows, size_t columns, cudaStream_t stream)
+/* A pass over y[rows][columns] with a bias. */
+template <class K>
+static cudaError_t launch_bias(const char *name, double flops, enum element_type type, void *y, const void *bias, size_t rows,
+                               size_t columns, cudaStream_t stream)
 {
     const size_t n = rows * columns;
-    return launch_matrix<Bias>({"bias", 1.0 * n, 8.0 * n + 4.0 * columns}, stream, rows, columns, inout(y, n),
-                               by_column(bias, columns));
+    return with_type(type, [&](auto zero) {
+        using T = decltype(zero);
+        const double bytes = sizeof(T) * (2.0 * n + columns);
+        return launch_matrix<K>({name, flops * n, bytes}, stream, rows, columns, inout(static_cast<T *>(y), n),
+                                by_column(static_cast<const T *>(bias), columns));
+    });
 }
 
-cudaError_t kernel_bias_relu(float *y, const float *bias, size_t rows, size_t columns, cudaStream_t stream)
+/* y from x, and dx from dy and the x (or y) of the forward pass. */
+template <class K>
+static cudaError_t launch_forward(const char *name, double flops, enum element_type type, void *y, const void *x, size_t n,
+                                  cudaStream_t stream)
 {
-    const size_t n = rows * columns;
-    return launch_matrix<BiasRelu>({"bias_relu", 2.0 * n, 8.0 * n + 4.0 * columns}, stream, rows, columns, inout(y, n),
-                                   by_column(bias, columns));
+    return with_type(type, [&](auto zero) {
+        using T = decltype(zero);
+        return launch_elements<K>({name, flops * n, 2.0 * sizeof(T) * n}, stream, n, out(static_cast<T *>(y), n),
+                                  in(static_cast<const T *>(x), n));
+    });
 }
 
-cudaError_t kernel_relu_forward(float *y, const float *x, size_t n, cudaStream_t stream)
+template <class K>
+static cudaError_t launch_backward(const char *name, double flops, enum element_type type, void *dx, const void *dy,
+                                   const void *x, size_t n, cudaStream_t stream)
 {
-    return launch_elements<ReluForward>({"relu_forward", 1.0 * n, 8.0 * n}, stream, n, out(y, n), in(x, n));
+    return with_type(type, [&](auto zero) {
+        using T = decltype(zero);
+        return launch_elements<K>({name, flops * n, 3.0 * sizeof(T) * n}, stream, n, out(static_cast<T *>(dx), n),
+                                  in(static_cast<const T *>(dy), n), in(static_cast<const T *>(x), n));
+    });
 }
 
-cudaError_t kernel_relu_backward(float *dx, const float *dy, const float *y, size_t n, cudaStream_t stream)
+cudaError_t kernel_bias(enum element_type type, void *y, const void *bias, size_t rows, size_t columns, cudaStream_t stream)
 {
-    return launch_elements<ReluBackward>({"relu_backward", 1.0 * n, 12.0 * n}, stream, n, out(dx, n), in(dy, n), in(y, n));
+    return launch_bias<Bias>("bias", 1, type, y, bias, rows, columns, stream);
+}
+
+cudaError_t kernel_bias_relu(enum element_type type, void *y, const void *bias, size_t rows, size_t columns,
+                             cudaStream_t stream)
+{
+    return launch_bias<BiasRelu>("bias_relu", 2, type, y, bias, rows, columns, stream);
+}
+
+cudaError_t kernel_relu_forward(enum element_type type, void *y, const void *x, size_t n, cudaStream_t stream)
+{
+    return launch_forward<ReluForward>("relu_forward", 1, type, y, x, n, stream);
+}
+
+cudaError_t kernel_relu_backward(enum element_type type, void *dx, const void *dy, const void *y, size_t n,
+                                 cudaStream_t stream)
+{
+    return launch_backward<ReluBackward>("relu_backward", 1, type, dx, dy, y, n, stream);
 }
 
 /* FLOPs: 6 for u, about 20 for the exponential, 4 for the rest. */
-cudaError_t kernel_gelu_forward(float *y, const float *x, size_t n, cudaStream_t stream)
+cudaError_t kernel_gelu_forward(enum element_type type, void *y, const void *x, size_t n, cudaStream_t stream)
 {
-    return launch_elements<GeluForward>({"gelu_forward", 30.0 * n, 8.0 * n}, stream, n, out(y, n), in(x, n));
+    return launch_forward<GeluForward>("gelu_forward", 30, type, y, x, n, stream);
 }
 
-cudaError_t kernel_gelu_backward(float *dx, const float *dy, const float *x, size_t n, cudaStream_t stream)
+cudaError_t kernel_gelu_backward(enum element_type type, void *dx, const void *dy, const void *x, size_t n,
+                                 cudaStream_t stream)
 {
-    return launch_elements<GeluBackward>({"gelu_backward", 40.0 * n, 12.0 * n}, stream, n, out(dx, n), in(dy, n), in(x, n));
+    return launch_backward<GeluBackward>("gelu_backward", 40, type, dx, dy, x, n, stream);
 }

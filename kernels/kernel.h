@@ -28,6 +28,8 @@
 #define DEVICE inline __attribute__((always_inline))
 #endif
 
+#include "kernels/kernel_types.h"
+
 namespace kernel {
 
 /* What a launch states about itself: name (static storage), floating point operations of the whole launch, bytes read and

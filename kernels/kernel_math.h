@@ -8,23 +8,7 @@
 
 #include "kernels/kernel.h"
 
-#include <cstring>
-
 namespace kernel {
-
-DEVICE uint32_t float_bits(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-DEVICE float bits_float(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
 
 /* e^x, within 1 unit in the last place (of the smallest denormal, for denormal results); inf, 0 and NaN as the C library's. */
 DEVICE float exponential(float x)

@@ -3,6 +3,7 @@
  * Launch functions of all kernels, each written once, in a .cu file of this folder, for GPU and CPU. Each enqueues on `stream`
  * of the current device and returns before the work is done. All pointers are device pointers; row-major; no aliasing unless
  * "in place" is said. Sizes of 0 are allowed and launch nothing (outputs of reductions over nothing are set to 0).
+ * `type` is the element type of the call's void pointers; sums and functions are taken in float whatever it is.
  * Each launch states its FLOPs and bytes (see softgpu/launch.h); on CUDA they are not needed.
  * Sums run in a partition that depends on the shape alone: bit-equal from run to run and for any number of cores.
  */
@@ -12,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "gpu/gpu.h"
+#include "gpu/element.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -20,38 +21,43 @@ extern "C" {
 
 /* ---- elementwise.cu ---- */
 cudaError_t kernel_fill(float *y, float value, size_t n, cudaStream_t stream);
-cudaError_t kernel_scale(float *y, float factor, size_t n, cudaStream_t stream);                      /* y *= factor, in place */
-cudaError_t kernel_copy_scale(float *y, const float *x, float factor, size_t n, cudaStream_t stream); /* y = factor x */
-cudaError_t kernel_add(float *y, const float *x, size_t n, cudaStream_t stream);                      /* y += x, in place */
-cudaError_t kernel_cast_f32_bf16(uint16_t *y, const float *x, size_t n, cudaStream_t stream);         /* round to nearest even */
-cudaError_t kernel_cast_bf16_f32(float *y, const uint16_t *x, size_t n, cudaStream_t stream);
-cudaError_t kernel_cast_f32_f16(uint16_t *y, const float *x, size_t n, cudaStream_t stream);
-cudaError_t kernel_cast_f16_f32(float *y, const uint16_t *x, size_t n, cudaStream_t stream);
+cudaError_t kernel_scale(float *y, float factor, size_t n, cudaStream_t stream); /* y *= factor, in place */
+/* y = factor x */
+cudaError_t kernel_copy_scale(enum element_type type, void *y, const void *x, float factor, size_t n, cudaStream_t stream);
+/* y += x, in place */
+cudaError_t kernel_add(enum element_type type, void *y, const void *x, size_t n, cudaStream_t stream);
+/* y of type `to` = x of type `from`, rounded to nearest, ties to even. */
+cudaError_t kernel_cast(enum element_type to, void *y, enum element_type from, const void *x, size_t n, cudaStream_t stream);
 
 /* ---- activation.cu ---- y[rows][columns], bias[columns]; all in place on y where y is the only tensor */
-cudaError_t kernel_bias(float *y, const float *bias, size_t rows, size_t columns, cudaStream_t stream);
-cudaError_t kernel_bias_relu(float *y, const float *bias, size_t rows, size_t columns, cudaStream_t stream);
+cudaError_t kernel_bias(enum element_type type, void *y, const void *bias, size_t rows, size_t columns, cudaStream_t stream);
+cudaError_t kernel_bias_relu(enum element_type type, void *y, const void *bias, size_t rows, size_t columns,
+                             cudaStream_t stream);
 /* dx = dy where y > 0, else 0; NaN in dy stays. dx may be dy. y is the OUTPUT of the ReLU. */
-cudaError_t kernel_relu_backward(float *dx, const float *dy, const float *y, size_t n, cudaStream_t stream);
-cudaError_t kernel_relu_forward(float *y, const float *x, size_t n, cudaStream_t stream);
+cudaError_t kernel_relu_backward(enum element_type type, void *dx, const void *dy, const void *y, size_t n,
+                                 cudaStream_t stream);
+cudaError_t kernel_relu_forward(enum element_type type, void *y, const void *x, size_t n, cudaStream_t stream);
 /* GPT-2's tanh form: 0.5 x (1 + tanh(sqrt(2/pi)(x + 0.044715 x^3))). */
-cudaError_t kernel_gelu_forward(float *y, const float *x, size_t n, cudaStream_t stream);
-cudaError_t kernel_gelu_backward(float *dx, const float *dy, const float *x, size_t n, cudaStream_t stream);
+cudaError_t kernel_gelu_forward(enum element_type type, void *y, const void *x, size_t n, cudaStream_t stream);
+cudaError_t kernel_gelu_backward(enum element_type type, void *dx, const void *dy, const void *x, size_t n,
+                                 cudaStream_t stream);
 
 /* ---- reduction.cu ---- */
 /* out[columns] = (accumulate ? out : 0) + sum over rows of x[rows][columns]: a bias gradient. rows = 0: zeros (or kept). */
-cudaError_t kernel_column_sums(float *out, const float *x, size_t rows, size_t columns, int accumulate, cudaStream_t stream);
+cudaError_t kernel_column_sums(enum element_type type, void *out, const void *x, size_t rows, size_t columns, int accumulate,
+                               cudaStream_t stream);
 /* out[0] = sum of x[n]. */
 cudaError_t kernel_sum(float *out, const float *x, size_t n, cudaStream_t stream);
 
 /* ---- softmax.cu ---- */
 /* losses[rows] = -log softmax(logits[rows][classes])[labels[row]]; if d_logits is not NULL also
  * d_logits = (softmax - onehot) * scale (d_logits may be logits). A label outside [0, classes) gives loss NaN and d 0. */
-cudaError_t kernel_softmax_cross_entropy(float *losses, float *d_logits, const float *logits, const int32_t *labels,
-                                         size_t rows, size_t classes, float scale, cudaStream_t stream);
+cudaError_t kernel_softmax_cross_entropy(enum element_type type, float *losses, void *d_logits, const void *logits,
+                                         const int32_t *labels, size_t rows, size_t classes, float scale,
+                                         cudaStream_t stream);
 /* correct[0] = number of rows whose largest logit (the first of equals; NaN never) stands at labels[row]. */
-cudaError_t kernel_count_correct(int32_t *correct, const float *logits, const int32_t *labels, size_t rows,
-                                 size_t classes, cudaStream_t stream);
+cudaError_t kernel_count_correct(enum element_type type, int32_t *correct, const void *logits, const int32_t *labels,
+                                 size_t rows, size_t classes, cudaStream_t stream);
 
 /* ---- optimizer.cu ---- torch.optim's formulas; p, g, m, v of n floats */
 /* g' = g + decay p; m = first ? g' : momentum m + g'; p -= lr (momentum ? m : g'). m may be NULL if momentum is 0. */

@@ -9,8 +9,8 @@ using namespace kernel;
 namespace {
 
 struct ColumnSums {
-    static DEVICE float term(size_t index, float *, const float *x, int) { return x[index]; }
-    static DEVICE void finish(size_t column, float sum, float *out, const float *, int accumulate)
+    template <class T> static DEVICE float term(size_t index, T *, const T *x, int) { return x[index]; }
+    template <class T> static DEVICE void finish(size_t column, float sum, T *out, const T *, int accumulate)
     {
         out[column] = accumulate ? out[column] + sum : sum;
     }
@@ -28,11 +28,16 @@ struct Sum {
 
 } // namespace
 
-cudaError_t kernel_column_sums(float *out, const float *x, size_t rows, size_t columns, int accumulate, cudaStream_t stream)
+cudaError_t kernel_column_sums(enum element_type type, void *out, const void *x, size_t rows, size_t columns, int accumulate,
+                               cudaStream_t stream)
 {
     const size_t n = rows * columns;
-    return launch_columns<ColumnSums>({"column_sums", 1.0 * n, 4.0 * n + 4.0 * columns}, stream, rows, columns,
-                                      inout(out, columns), in(x, n), value(accumulate));
+    return with_type(type, [&](auto zero) {
+        using T = decltype(zero);
+        return launch_columns<ColumnSums>({"column_sums", 1.0 * n, sizeof(T) * (1.0 * n + columns)}, stream, rows, columns,
+                                          inout(static_cast<T *>(out), columns), in(static_cast<const T *>(x), n),
+                                          value(accumulate));
+    });
 }
 
 cudaError_t kernel_sum(float *out, const float *x, size_t n, cudaStream_t stream)

@@ -33,31 +33,32 @@ struct kernel {
 
 #define Y buffers[0]
 #define N ELEMENTS, device.stream
+#define F32 ELEMENT_F32
 static cudaError_t fill(void) { return kernel_fill(Y, 1, N); }
 static cudaError_t scale(void) { return kernel_scale(Y, 1, N); }
-static cudaError_t copy_scale(void) { return kernel_copy_scale(Y, buffers[1], 0.5f, N); }
-static cudaError_t add(void) { return kernel_add(Y, buffers[1], N); }
-static cudaError_t cast_f32_bf16(void) { return kernel_cast_f32_bf16((uint16_t *)(void *)Y, buffers[1], N); }
-static cudaError_t cast_bf16_f32(void) { return kernel_cast_bf16_f32(Y, (uint16_t *)(void *)buffers[1], N); }
-static cudaError_t cast_f32_f16(void) { return kernel_cast_f32_f16((uint16_t *)(void *)Y, buffers[1], N); }
-static cudaError_t cast_f16_f32(void) { return kernel_cast_f16_f32(Y, (uint16_t *)(void *)buffers[1], N); }
-static cudaError_t bias(void) { return kernel_bias(Y, buffers[1], ELEMENTS / WIDTH, WIDTH, device.stream); }
-static cudaError_t bias_relu(void) { return kernel_bias_relu(Y, buffers[1], ELEMENTS / WIDTH, WIDTH, device.stream); }
-static cudaError_t relu_backward(void) { return kernel_relu_backward(Y, buffers[1], buffers[2], N); }
-static cudaError_t gelu_forward(void) { return kernel_gelu_forward(Y, buffers[1], N); }
-static cudaError_t gelu_backward(void) { return kernel_gelu_backward(Y, buffers[1], buffers[2], N); }
+static cudaError_t copy_scale(void) { return kernel_copy_scale(F32, Y, buffers[1], 0.5f, N); }
+static cudaError_t add(void) { return kernel_add(F32, Y, buffers[1], N); }
+static cudaError_t cast_f32_bf16(void) { return kernel_cast(ELEMENT_BF16, Y, F32, buffers[1], N); }
+static cudaError_t cast_bf16_f32(void) { return kernel_cast(F32, Y, ELEMENT_BF16, buffers[1], N); }
+static cudaError_t cast_f32_f16(void) { return kernel_cast(ELEMENT_F16, Y, F32, buffers[1], N); }
+static cudaError_t cast_f16_f32(void) { return kernel_cast(F32, Y, ELEMENT_F16, buffers[1], N); }
+static cudaError_t bias(void) { return kernel_bias(F32, Y, buffers[1], ELEMENTS / WIDTH, WIDTH, device.stream); }
+static cudaError_t bias_relu(void) { return kernel_bias_relu(F32, Y, buffers[1], ELEMENTS / WIDTH, WIDTH, device.stream); }
+static cudaError_t relu_backward(void) { return kernel_relu_backward(F32, Y, buffers[1], buffers[2], N); }
+static cudaError_t gelu_forward(void) { return kernel_gelu_forward(F32, Y, buffers[1], N); }
+static cudaError_t gelu_backward(void) { return kernel_gelu_backward(F32, Y, buffers[1], buffers[2], N); }
 static cudaError_t sum(void) { return kernel_sum(Y, buffers[1], N); }
 static cudaError_t column_sums(void)
 {
-    return kernel_column_sums(Y, buffers[1], ELEMENTS / WIDTH, WIDTH, 0, device.stream);
+    return kernel_column_sums(F32, Y, buffers[1], ELEMENTS / WIDTH, WIDTH, 0, device.stream);
 }
 static cudaError_t softmax(void)
 {
-    return kernel_softmax_cross_entropy(buffers[3], Y, buffers[1], labels, BATCH, CLASSES, 1, device.stream);
+    return kernel_softmax_cross_entropy(F32, buffers[3], Y, buffers[1], labels, BATCH, CLASSES, 1, device.stream);
 }
 static cudaError_t count_correct(void)
 {
-    return kernel_count_correct((int32_t *)(void *)Y, buffers[1], labels, BATCH, CLASSES, device.stream);
+    return kernel_count_correct(F32, (int32_t *)(void *)Y, buffers[1], labels, BATCH, CLASSES, device.stream);
 }
 static cudaError_t sgd(void) { return kernel_sgd(Y, buffers[1], buffers[2], ELEMENTS, 0, 0.9f, 0, 0, device.stream); }
 static cudaError_t adamw(void)

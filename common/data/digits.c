@@ -68,8 +68,7 @@ int dataset_open_digits(struct dataset *dataset)
     }
 
     snprintf(dataset->name, sizeof dataset->name, "digits");
-    dataset->inputs = inputs;
-    dataset->classes = CLASSES;
+    dataset->shape = (struct sample_shape){.inputs = inputs, .targets = 1, .classes = CLASSES};
     dataset->train_count = TRAIN_COUNT;
     dataset->test_count = count - TRAIN_COUNT;
     dataset->pixels[PART_TRAIN] = pixels;

@@ -75,8 +75,7 @@ int dataset_open_mnist(struct dataset *dataset, const char *folder)
         return EXIT_BAD_FILE;
     }
     snprintf(dataset->name, sizeof dataset->name, "mnist");
-    dataset->inputs = train.size[1] * train.size[2];
-    dataset->classes = CLASSES;
+    dataset->shape = (struct sample_shape){.inputs = train.size[1] * train.size[2], .targets = 1, .classes = CLASSES};
     dataset->train_count = train.size[0];
     dataset->test_count = test.size[0];
     dataset->white = 255;

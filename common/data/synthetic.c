@@ -9,30 +9,50 @@
 #include "sys/log.h"
 #include "sys/random.h"
 
-int dataset_open_synthetic(struct dataset *dataset, size_t inputs, size_t classes, uint64_t seed)
+void dataset_open_synthetic(struct dataset *dataset, uint64_t seed)
 {
-    if (inputs == 0 || classes == 0 || classes > INT32_MAX) {
-        log_error("synthetic data: %zu inputs and %zu classes found, expected at least 1 of each, at most %d classes",
-                  inputs, classes, INT32_MAX);
-        return EXIT_USAGE;
-    }
     snprintf(dataset->name, sizeof dataset->name, "synthetic");
-    dataset->inputs = inputs;
-    dataset->classes = classes;
     dataset->resident = true;
     dataset->seed = seed;
+}
+
+int dataset_fit_synthetic(struct dataset *dataset, const struct sample_shape *wanted)
+{
+    if (wanted->inputs == 0 || wanted->targets == 0 || wanted->classes == 0 || wanted->classes > INT32_MAX) {
+        log_error("synthetic data: %zu inputs, %zu labels of %zu classes found, expected at least 1 of each, at most "
+                  "%d classes",
+                  wanted->inputs, wanted->targets, wanted->classes, INT32_MAX);
+        return EXIT_USAGE;
+    }
+    dataset->shape = *wanted;
     return EXIT_OK;
 }
 
-void dataset_gather_synthetic(const struct dataset *dataset, const uint32_t *indices, size_t count, float *values,
+/* Tokens are drawn from as many values as there are classes. */
+static void gather_one(const struct dataset *dataset, uint32_t index, void *values, size_t at)
+{
+    const struct sample_shape *shape = &dataset->shape;
+    uint64_t first = (uint64_t)index * shape->inputs, stream = random_stream(RANDOM_DATA, 0);
+    float *floats = (float *)values + at;
+    int32_t *tokens = (int32_t *)values + at;
+
+    for (size_t j = 0; j < shape->inputs && !shape->tokens; j++)
+        floats[j] = random_normal(dataset->seed, stream, first + j);
+    for (size_t j = 0; j < shape->inputs && shape->tokens; j++)
+        tokens[j] = (int32_t)(random_u32(dataset->seed, stream, first + j) % shape->classes);
+}
+
+void dataset_gather_synthetic(const struct dataset *dataset, const uint32_t *indices, size_t count, void *values,
                               int32_t *labels)
 {
-    size_t inputs = dataset->inputs;
+    const struct sample_shape *shape = &dataset->shape;
 
     for (size_t i = 0; i < count; i++) {
-        uint64_t first = (uint64_t)indices[i] * inputs;
-        for (size_t j = 0; j < inputs; j++)
-            values[i * inputs + j] = random_normal(dataset->seed, random_stream(RANDOM_DATA, 0), first + j);
-        labels[i] = (int32_t)(random_u32(dataset->seed, random_stream(RANDOM_LABEL, 0), indices[i]) % dataset->classes);
+        gather_one(dataset, indices[i], values, i * shape->inputs);
+        for (size_t j = 0; j < shape->targets; j++) {
+            uint64_t element = (uint64_t)indices[i] * shape->targets + j;
+            uint32_t drawn = random_u32(dataset->seed, random_stream(RANDOM_LABEL, 0), element);
+            labels[i * shape->targets + j] = (int32_t)(drawn % shape->classes);
+        }
     }
 }

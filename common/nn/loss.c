@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The loss of one device: the per-sample losses stay there, only their sum (and the count of right answers) goes home.
+ * The loss of one device: the losses of the targets stay there, only their sum (and the count of right answers) goes
+ * home.
  */
 #include "nn/loss.h"
 
@@ -11,7 +12,8 @@
 static int open_all(struct loss *loss)
 {
     GPU_TRY(cudaSetDevice(loss->device));
-    TRY(gpu_malloc((void **)&loss->per_sample, loss->rows_max * sizeof(float), MEMORY_OUTPUTS));
+    TRY(gpu_malloc((void **)&loss->per_target, loss->samples_max * loss->model->targets * sizeof(float),
+                   MEMORY_OUTPUTS));
     TRY(gpu_malloc((void **)&loss->sum, sizeof(float), MEMORY_OUTPUTS));
     TRY(gpu_malloc((void **)&loss->correct, sizeof(int32_t), MEMORY_OUTPUTS));
     GPU_TRY(cudaMallocHost((void **)&loss->host_sum, sizeof(float)));
@@ -21,9 +23,9 @@ static int open_all(struct loss *loss)
     return EXIT_OK;
 }
 
-int loss_open(struct loss *loss, int device, size_t rows_max)
+int loss_open(struct loss *loss, const struct model *model, int device, size_t samples_max)
 {
-    *loss = (struct loss){.device = device, .rows_max = rows_max};
+    *loss = (struct loss){.model = model, .device = device, .samples_max = samples_max};
     int status = open_all(loss);
     if (status)
         loss_close(loss);
@@ -39,24 +41,31 @@ void loss_close(struct loss *loss)
         cudaFreeHost(loss->host_sum);
     gpu_free(loss->correct);
     gpu_free(loss->sum);
-    gpu_free(loss->per_sample);
+    gpu_free(loss->per_target);
     *loss = (struct loss){0};
 }
 
-int loss_enqueue(struct loss *loss, float *d_logits, const float *logits, const int32_t *labels, size_t rows,
-                 size_t classes, float scale, cudaStream_t stream)
+int loss_enqueue(struct loss *loss, void *d_logits, const void *logits, const int32_t *labels, size_t samples,
+                 float scale, cudaStream_t stream)
 {
-    GPU_TRY(kernel_softmax_cross_entropy(loss->per_sample, d_logits, logits, labels, rows, classes, scale, stream));
-    GPU_TRY(kernel_sum(loss->sum, loss->per_sample, rows, stream));
+    const struct model *model = loss->model;
+    size_t rows = samples * model->targets;
+
+    GPU_TRY(kernel_softmax_cross_entropy(model->settings.type, loss->per_target, d_logits, logits, labels, rows,
+                                         model->classes, scale, stream));
+    GPU_TRY(kernel_sum(loss->sum, loss->per_target, rows, stream));
     GPU_TRY(cudaMemcpyAsync(loss->host_sum, loss->sum, sizeof(float), cudaMemcpyDeviceToHost, stream));
     return EXIT_OK;
 }
 
-int loss_enqueue_evaluation(struct loss *loss, const float *logits, const int32_t *labels, size_t rows, size_t classes,
+int loss_enqueue_evaluation(struct loss *loss, const void *logits, const int32_t *labels, size_t samples,
                             cudaStream_t stream)
 {
-    TRY(loss_enqueue(loss, NULL, logits, labels, rows, classes, 0, stream));
-    GPU_TRY(kernel_count_correct(loss->correct, logits, labels, rows, classes, stream));
+    const struct model *model = loss->model;
+
+    TRY(loss_enqueue(loss, NULL, logits, labels, samples, 0, stream));
+    GPU_TRY(kernel_count_correct(model->settings.type, loss->correct, logits, labels, samples * model->targets,
+                                 model->classes, stream));
     GPU_TRY(cudaMemcpyAsync(loss->host_correct, loss->correct, sizeof(int32_t), cudaMemcpyDeviceToHost, stream));
     return EXIT_OK;
 }

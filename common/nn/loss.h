@@ -8,26 +8,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "gpu/gpu.h"
+#include "nn/model.h"
 
 struct loss {
+    const struct model *model;
     int device;
-    size_t rows_max;
-    float *per_sample; /* device [rows_max] */
-    float *sum;        /* device [1] */
-    int32_t *correct;  /* device [1] */
-    float *host_sum;   /* pinned [1]: valid once the stream is idle */
+    size_t samples_max; /* 0: closed */
+    float *per_target;  /* device [samples_max][targets] */
+    float *sum;         /* device [1] */
+    int32_t *correct;   /* device [1] */
+    float *host_sum;    /* pinned [1]: valid once the stream is idle */
     int32_t *host_correct;
 };
 
-int loss_open(struct loss *loss, int device, size_t rows_max);
+int loss_open(struct loss *loss, const struct model *model, int device, size_t samples_max);
 void loss_close(struct loss *loss);
 
-/* Enqueues: losses, their sum to loss->sum and loss->host_sum, and d_logits = scale (softmax - onehot) (NULL: none). */
-int loss_enqueue(struct loss *loss, float *d_logits, const float *logits, const int32_t *labels, size_t rows,
-                 size_t classes, float scale, cudaStream_t stream);
-/* Enqueues the count of correct rows to loss->host_correct (and the loss sum, without gradient). */
-int loss_enqueue_evaluation(struct loss *loss, const float *logits, const int32_t *labels, size_t rows, size_t classes,
+/* Enqueues: losses of all targets of the samples, their sum to loss->sum and loss->host_sum, and
+ * d_logits = scale (softmax - onehot) (NULL: none). */
+int loss_enqueue(struct loss *loss, void *d_logits, const void *logits, const int32_t *labels, size_t samples,
+                 float scale, cudaStream_t stream);
+/* Enqueues the count of correct targets to loss->host_correct (and the loss sum, without gradient). */
+int loss_enqueue_evaluation(struct loss *loss, const void *logits, const int32_t *labels, size_t samples,
                             cudaStream_t stream);
 
 #endif

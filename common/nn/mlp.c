@@ -17,6 +17,7 @@
 
 #include "gpu/memory.h"
 #include "kernels/kernels.h"
+#include "nn/layers.h"
 #include "nn/model_types.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
@@ -54,8 +55,8 @@ static void describe_layer(struct model *model, size_t layer)
     float bound = 1 / sqrtf((float)in);
     struct parameter *weight = &model->parameters[2 * layer], *bias = weight + 1;
 
-    *weight = (struct parameter){.shape = {out, in}, .dims = 2, .count = out * in, .initial_bound = bound};
-    *bias = (struct parameter){.shape = {out}, .dims = 1, .count = out, .initial_bound = bound};
+    *weight = (struct parameter){.shape = {out, in}, .dims = 2, .count = out * in, .initial_value = bound};
+    *bias = (struct parameter){.shape = {out}, .dims = 1, .count = out, .initial_value = bound};
     snprintf(weight->name, sizeof weight->name, "net.%zu.weight", 2 * layer);
     snprintf(bias->name, sizeof bias->name, "net.%zu.bias", 2 * layer);
 }
@@ -77,8 +78,9 @@ static int mlp_describe(struct model *model, const struct model_settings *settin
     }
     for (size_t layer = 0; layer <= s->depth; layer++)
         describe_layer(model, layer);
-    model->input_bytes = s->inputs * sizeof(float);
-    model->output_count = s->classes;
+    model->input_count = s->inputs;
+    model->targets = 1;
+    model->classes = s->classes;
     return EXIT_OK;
 }
 
@@ -88,24 +90,26 @@ static int mlp_describe(struct model *model, const struct model_settings *settin
  * layer l's input takes block l, whose own content nobody needs any more; so there is one block more than hidden
  * layers, and no others for gradients. A forward pass is good for one backward pass. */
 
-static float *block(const struct replica *replica, size_t layer)
+static void *block(const struct replica *replica, size_t layer)
 {
-    return (float *)replica->state + layer * replica->batch_max * replica->model->settings.width;
+    size_t elements = layer * replica->batch_max * replica->model->settings.width;
+
+    return (char *)replica->state + elements * element_size(replica_type(replica));
 }
 
 static int mlp_open(struct replica *replica)
 {
     const struct model_settings *s = &replica->model->settings;
-    size_t outputs = replica->batch_max * s->classes * sizeof(float);
+    size_t outputs = replica->batch_max * replica->model->output_bytes;
 
     if (replica->batch_max > INT_MAX) {
         log_error("mlp: batch %zu found, expected at most %d on a device", replica->batch_max, INT_MAX);
         return EXIT_USAGE;
     }
-    TRY(gpu_malloc(&replica->state, (s->depth + 1) * replica->batch_max * s->width * sizeof(float),
+    TRY(gpu_malloc(&replica->state, (s->depth + 1) * replica->batch_max * s->width * element_size(s->type),
                    MEMORY_ACTIVATIONS));
-    TRY(gpu_malloc((void **)&replica->logits, outputs, MEMORY_OUTPUTS));
-    TRY(gpu_malloc((void **)&replica->d_logits, outputs, MEMORY_OUTPUTS));
+    TRY(gpu_malloc(&replica->logits, outputs, MEMORY_OUTPUTS));
+    TRY(gpu_malloc(&replica->d_logits, outputs, MEMORY_OUTPUTS));
     return EXIT_OK;
 }
 
@@ -116,41 +120,26 @@ static void mlp_close(struct replica *replica)
     gpu_free(replica->state);
 }
 
-/* ---- products ---- */
-
-/* Row-major C [rows][columns] = op(A) op(B) + beta C through column-major cuBLAS: a row-major matrix is its transpose
- * in column-major, so C^T = op(B)^T op(A)^T, the operands in turned order. k is the length of the sums. */
-
-static cublasStatus_t product(cublasHandle_t blas, float *c, const float *a, cublasOperation_t op_a, const float *b,
-                              cublasOperation_t op_b, size_t rows, size_t columns, size_t k, float beta)
-{
-    static const float alpha = 1;
-    int ld_a = (int)(op_a == CUBLAS_OP_N ? k : rows), ld_b = (int)(op_b == CUBLAS_OP_N ? columns : k);
-
-    return cublasGemmEx(blas, op_b, op_a, (int)columns, (int)rows, (int)k, &alpha, b, CUDA_R_32F, ld_b, a, CUDA_R_32F,
-                        ld_a, &beta, c, CUDA_R_32F, (int)columns, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
-}
-
 /* ---- forward ---- */
 
-static int mlp_forward(struct replica *replica, size_t batch)
+static int mlp_forward(struct replica *replica, size_t batch, bool training)
 {
-    const struct model *model = replica->model;
-    size_t depth = model->settings.depth;
-    const float *x = replica->input;
+    enum element_type type = replica_type(replica);
+    size_t depth = replica->model->settings.depth;
+    const void *x = replica->input;
 
+    (void)training;
     if (batch == 0)
         return EXIT_OK;
     for (size_t layer = 0; layer <= depth; layer++) {
-        size_t in = layer_inputs(model, layer), out = layer_outputs(model, layer);
-        const float *weight = replica_parameter(replica, (int)(2 * layer));
-        const float *bias = replica_parameter(replica, (int)(2 * layer + 1));
-        float *y = layer == depth ? replica->logits : block(replica, layer);
-        GPU_TRY(product(replica->blas, y, x, CUBLAS_OP_N, weight, CUBLAS_OP_T, batch, out, in, 0));
+        size_t out = layer_outputs(replica->model, layer);
+        const void *bias = replica_parameter(replica, (int)(2 * layer + 1));
+        void *y = layer == depth ? replica->logits : block(replica, layer);
+        TRY(linear_forward(replica, y, x, batch, (int)(2 * layer)));
         if (layer == depth)
-            GPU_TRY(kernel_bias(y, bias, batch, out, replica->compute));
+            GPU_TRY(kernel_bias(type, y, bias, batch, out, replica->compute));
         else
-            GPU_TRY(kernel_bias_relu(y, bias, batch, out, replica->compute));
+            GPU_TRY(kernel_bias_relu(type, y, bias, batch, out, replica->compute));
         x = y;
     }
     return EXIT_OK;
@@ -158,66 +147,31 @@ static int mlp_forward(struct replica *replica, size_t batch)
 
 /* ---- backward ---- */
 
-struct backward {
-    struct replica *replica;
-    size_t batch;
-    bool accumulate;
-    gradient_ready *ready;
-    void *context;
-};
-
-static int tell_ready(const struct backward *pass, int index)
-{
-    return pass->ready ? pass->ready(pass->context, index) : EXIT_OK;
-}
-
-/* The gradients of layer l from dy [batch][out]; a batch of 0 adds nothing to what is there. */
-static int layer_gradients(const struct backward *pass, size_t layer, const float *dy)
+/* Layer l: its gradients from dy, then the gradient of its input, in block l; where the ReLU of layer l - 1 did not let
+ * through it is 0. Nobody asks for the gradient of the model's input. */
+static int mlp_backward_layer(const struct backward *pass, size_t layer, const void *dy)
 {
     struct replica *replica = pass->replica;
-    int weight = (int)(2 * layer), bias = weight + 1;
-    size_t in = layer_inputs(replica->model, layer), out = layer_outputs(replica->model, layer);
-    const float *x = layer == 0 ? replica->input : block(replica, layer - 1);
+    size_t in = layer_inputs(replica->model, layer);
+    void *dx = layer ? block(replica, layer) : NULL;
+    const void *x = layer ? block(replica, layer - 1) : replica->input;
 
-    if (pass->batch)
-        GPU_TRY(kernel_column_sums(replica_gradient(replica, bias), dy, pass->batch, out, pass->accumulate,
-                                   replica->compute));
-    TRY(tell_ready(pass, bias));
-    if (pass->batch)
-        GPU_TRY(product(replica->blas, replica_gradient(replica, weight), dy, CUBLAS_OP_T, x, CUBLAS_OP_N, out, in,
-                        pass->batch, pass->accumulate ? 1 : 0));
-    return tell_ready(pass, weight);
-}
-
-/* dy of layer l-1 := (dy W) where that layer's ReLU let through, in block l; returned through *dy. */
-static int layer_input_gradient(const struct backward *pass, size_t layer, const float **dy)
-{
-    struct replica *replica = pass->replica;
-    size_t in = layer_inputs(replica->model, layer), out = layer_outputs(replica->model, layer);
-    const float *weight = replica_parameter(replica, (int)(2 * layer));
-    float *dx = block(replica, layer);
-
-    if (pass->batch) {
-        GPU_TRY(product(replica->blas, dx, *dy, CUBLAS_OP_N, weight, CUBLAS_OP_N, pass->batch, in, out, 0));
-        GPU_TRY(kernel_relu_backward(dx, dx, block(replica, layer - 1), pass->batch * in, replica->compute));
-    }
-    *dy = dx;
+    TRY(linear_backward(pass, dx, dy, x, pass->batch, (int)(2 * layer), true));
+    if (dx && pass->batch)
+        GPU_TRY(kernel_relu_backward(replica_type(replica), dx, dx, x, pass->batch * in, replica->compute));
     return EXIT_OK;
 }
 
-static int mlp_backward(struct replica *replica, const float *d_logits, size_t batch, bool accumulate,
+static int mlp_backward(struct replica *replica, const void *d_logits, size_t batch, bool accumulate,
                         gradient_ready *ready, void *context)
 {
-    struct backward pass = {replica, batch, accumulate, ready, context};
-    const float *dy = d_logits;
+    const struct backward pass = {replica, batch, accumulate, ready, context};
+    size_t depth = replica->model->settings.depth;
 
-    if (batch == 0 && !accumulate)
-        GPU_TRY(cudaMemsetAsync(replica->gradients, 0, replica->model->flat_bytes, replica->compute));
-    for (size_t layer = replica->model->settings.depth; layer > 0; layer--) {
-        TRY(layer_gradients(&pass, layer, dy));
-        TRY(layer_input_gradient(&pass, layer, &dy));
-    }
-    return layer_gradients(&pass, 0, dy); /* nobody asks for the gradient of the input */
+    TRY(backward_begin(&pass));
+    for (size_t layer = depth + 1; layer-- > 0;)
+        TRY(mlp_backward_layer(&pass, layer, layer == depth ? d_logits : block(replica, layer + 1)));
+    return EXIT_OK;
 }
 
 const struct model_type model_mlp = {

@@ -30,25 +30,36 @@ static const struct model_type *find_type(const char *name)
     return NULL;
 }
 
-/* Where each tensor starts in the flat buffers. */
-static void lay_out(struct model *model)
+/* Where each tensor starts in its flat buffer; returns the buffer's bytes. */
+static size_t lay_out(struct parameter *tensors, int count, size_t element_bytes)
 {
     size_t offset = 0;
 
-    model->parameter_elements = 0;
-    for (int i = 0; i < model->parameter_count; i++) {
-        struct parameter *p = &model->parameters[i];
-        size_t bytes = p->count * sizeof(float);
-        p->offset = offset;
+    for (int i = 0; i < count; i++) {
+        size_t bytes = tensors[i].count * element_bytes;
+        tensors[i].offset = offset;
         offset += (bytes + PARAMETER_ALIGNMENT - 1) / PARAMETER_ALIGNMENT * PARAMETER_ALIGNMENT;
-        model->parameter_elements += p->count;
     }
-    model->flat_bytes = offset;
+    return offset;
+}
+
+static void measure(struct model *model)
+{
+    size_t element = element_size(model->settings.type);
+
+    model->flat_bytes = lay_out(model->parameters, model->parameter_count, element);
+    model->buffer_bytes = lay_out(model->buffers, model->buffer_count, sizeof(float));
+    model->parameter_elements = 0;
+    for (int i = 0; i < model->parameter_count; i++)
+        model->parameter_elements += model->parameters[i].count;
+    model->input_bytes = model->input_count * sizeof(float);
+    model->label_bytes = model->targets * sizeof(int32_t);
+    model->output_bytes = model->targets * model->classes * element;
 }
 
 int model_open(struct model *model, const char *name, const struct model_settings *settings)
 {
-    *model = (struct model){.type = find_type(name)};
+    *model = (struct model){.type = find_type(name), .settings.type = settings->type};
     if (!model->type)
         return EXIT_USAGE;
     int status = model->type->describe(model, settings);
@@ -56,12 +67,13 @@ int model_open(struct model *model, const char *name, const struct model_setting
         model_close(model);
         return status;
     }
-    lay_out(model);
+    measure(model);
     return EXIT_OK;
 }
 
 void model_close(struct model *model)
 {
     free(model->parameters);
+    free(model->buffers);
     *model = (struct model){0};
 }

@@ -11,22 +11,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "gpu/gpu.h"
+#include "gpu/element.h"
 
 #define PARAMETER_ALIGNMENT 256 /* bytes; each tensor starts at a multiple of it in the flat buffers */
 #define PARAMETER_MAX_DIMS 4
+
+/* How a tensor begins; initial_value is the bound (PyTorch's Linear: 1/sqrt(fan in)), the deviation, or the value. */
+enum initial { INITIAL_UNIFORM, INITIAL_NORMAL, INITIAL_CONSTANT };
 
 struct parameter {
     char name[64]; /* PyTorch's: "net.0.weight" */
     size_t shape[PARAMETER_MAX_DIMS];
     int dims;
-    size_t count;        /* elements */
-    size_t offset;       /* bytes from the start of the flat buffer */
-    float initial_bound; /* initialised uniform in [-bound, bound) (PyTorch's Linear: 1/sqrt(fan in)) */
+    size_t count;  /* elements */
+    size_t offset; /* bytes from the start of the flat buffer */
+    enum initial initial;
+    float initial_value;
 };
 
 struct model_settings {
     size_t inputs, width, depth, classes; /* mlp; 0: the model's default or what the data says */
+    enum element_type type;               /* of parameters, activations and gradients on the devices */
 };
 
 struct model;
@@ -42,13 +47,14 @@ struct model_type {
     /* Allocates activations for replica->batch_max samples (MEMORY_ACTIVATIONS, MEMORY_OUTPUTS) into replica->state. */
     int (*open)(struct replica *replica);
     void (*close)(struct replica *replica);
-    /* replica->input [batch][inputs] -> replica->logits [batch][classes]. batch may be 0. */
-    int (*forward)(struct replica *replica, size_t batch);
-    /* d_logits [batch][classes] -> gradients (added to them if accumulate, else overwritten), calling ready (may be
-     * NULL) for every parameter exactly once, in the order of PyTorch's autograd: last layer first, bias before
+    /* replica->input [batch][input_count] -> replica->logits [batch][targets][classes]. batch may be 0. training: false
+     * in an evaluation, where layers behave otherwise (BatchNorm) and no backward pass follows. */
+    int (*forward)(struct replica *replica, size_t batch, bool training);
+    /* d_logits [batch][targets][classes] -> gradients (added to them if accumulate, else overwritten), calling ready
+     * (may be NULL) for every parameter exactly once, in the order of PyTorch's autograd: last layer first, bias before
      * weight. */
-    int (*backward)(struct replica *replica, const float *d_logits, size_t batch, bool accumulate,
-                    gradient_ready *ready, void *context);
+    int (*backward)(struct replica *replica, const void *d_logits, size_t batch, bool accumulate, gradient_ready *ready,
+                    void *context);
 };
 
 struct model {
@@ -58,8 +64,16 @@ struct model {
     int parameter_count;
     size_t parameter_elements; /* sum of counts: what is printed as "params" */
     size_t flat_bytes;         /* with alignment padding (the padding is always 0) */
-    size_t input_bytes;        /* of one sample */
-    size_t output_count;       /* logits of one sample */
+    struct parameter *buffers; /* state that is not trained (BatchNorm's running statistics), fp32; NULL: none */
+    int buffer_count;
+    size_t buffer_bytes; /* flat, as the parameters */
+
+    /* One sample. A describe sets the first four. */
+    size_t input_count; /* floats, or tokens (int32) */
+    bool tokens;
+    size_t targets; /* labels: 1, or one a token */
+    size_t classes; /* logits of a label */
+    size_t input_bytes, label_bytes, output_bytes;
 };
 
 /* Unknown name or a size out of range: EXIT_USAGE, naming what is allowed. */
@@ -75,33 +89,39 @@ struct replica {
     cudaStream_t compute; /* all of forward, backward, loss and update */
     cudaStream_t copy;    /* host-to-device copies of input and labels */
     cublasHandle_t blas;  /* on compute */
-    float *parameters;    /* flat, device */
-    float *gradients;     /* flat, device; NULL if not wanted */
-    float *input;         /* [batch_max][inputs], device */
-    int32_t *labels;      /* [batch_max], device */
-    float *logits;        /* [batch_max][classes], device, set by type->open */
-    float *d_logits;      /* the same size; type->open allocates it */
+    void *parameters;     /* flat, device */
+    void *gradients;      /* flat, device; NULL if not wanted */
+    float *buffers;       /* flat, device; NULL if the model has none */
+    void *input;          /* [batch_max][input_count] floats or tokens, device */
+    int32_t *labels;      /* [batch_max][targets], device */
+    void *logits;         /* [batch_max][targets][classes], device, set by type->open */
+    void *d_logits;       /* the same size; type->open allocates it */
     void *state;          /* the model's own: activations */
 };
 
 int replica_open(struct replica *replica, const struct model *model, int device, size_t batch_max, bool with_gradients);
 void replica_close(struct replica *replica);
 
-static inline float *replica_parameter(const struct replica *r, int index)
+static inline void *replica_parameter(const struct replica *r, int index)
 {
-    return (float *)(void *)((char *)r->parameters + r->model->parameters[index].offset);
+    return (char *)r->parameters + r->model->parameters[index].offset;
 }
-static inline float *replica_gradient(const struct replica *r, int index)
+static inline void *replica_gradient(const struct replica *r, int index)
 {
-    return (float *)(void *)((char *)r->gradients + r->model->parameters[index].offset);
+    return (char *)r->gradients + r->model->parameters[index].offset;
+}
+static inline float *replica_buffer(const struct replica *r, int index)
+{
+    return r->buffers + r->model->buffers[index].offset / sizeof(float);
 }
 
-/* Writes the initial parameters from Philox (seed, parameter index, element index), the padding as 0; synchronous. */
+/* Writes the initial parameters from Philox (seed, parameter index, element index), the padding as 0, and the buffers;
+ * synchronous. */
 int replica_initialize(struct replica *replica, uint64_t seed);
 
 /* Copies flat parameters (or gradients) to or from pinned-staged host memory of flat_bytes; synchronous. */
-int replica_read(struct replica *replica, const float *flat_device, void *host);
-int replica_write(struct replica *replica, float *flat_device, const void *host);
+int replica_read(struct replica *replica, const void *flat_device, void *host);
+int replica_write(struct replica *replica, void *flat_device, const void *host);
 
 /* Checksum over all parameters in registration order, without the padding. */
 int replica_checksum(struct replica *replica, uint64_t *sum);

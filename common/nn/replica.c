@@ -19,14 +19,16 @@ static int allocate(struct replica *replica, bool with_gradients)
     const struct model *model = replica->model;
     size_t flat = model->flat_bytes, batch = replica->batch_max;
 
-    TRY(gpu_malloc((void **)&replica->parameters, flat, MEMORY_PARAMETERS));
+    TRY(gpu_malloc(&replica->parameters, flat, MEMORY_PARAMETERS));
     GPU_TRY(cudaMemsetAsync(replica->parameters, 0, flat, replica->compute));
     if (with_gradients) {
-        TRY(gpu_malloc((void **)&replica->gradients, flat, MEMORY_GRADIENTS));
+        TRY(gpu_malloc(&replica->gradients, flat, MEMORY_GRADIENTS));
         GPU_TRY(cudaMemsetAsync(replica->gradients, 0, flat, replica->compute));
     }
-    TRY(gpu_malloc((void **)&replica->input, batch * model->input_bytes, MEMORY_DATA));
-    TRY(gpu_malloc((void **)&replica->labels, batch * sizeof(int32_t), MEMORY_DATA));
+    if (model->buffer_bytes)
+        TRY(gpu_malloc((void **)&replica->buffers, model->buffer_bytes, MEMORY_PARAMETERS));
+    TRY(gpu_malloc(&replica->input, batch * model->input_bytes, MEMORY_DATA));
+    TRY(gpu_malloc((void **)&replica->labels, batch * model->label_bytes, MEMORY_DATA));
     TRY(model->type->open(replica));
     GPU_TRY(cudaStreamSynchronize(replica->compute));
     return EXIT_OK;
@@ -64,6 +66,7 @@ void replica_close(struct replica *replica)
     replica->model->type->close(replica);
     gpu_free(replica->labels);
     gpu_free(replica->input);
+    gpu_free(replica->buffers);
     gpu_free(replica->gradients);
     gpu_free(replica->parameters);
     if (replica->blas)
@@ -77,11 +80,11 @@ void replica_close(struct replica *replica)
 
 /* ---- in and out: through pinned memory, since the soft GPU refuses pageable copies ---- */
 
-/* Moves flat_bytes piece by piece through `staging`: to the host if host_out is given, else from host_in. */
-static int move(struct replica *replica, float *flat_device, char *host_out, const char *host_in, char *staging)
+/* Moves bytes piece by piece through `staging`: to the host if host_out is given, else from host_in. */
+static int move(struct replica *replica, void *on_device, size_t bytes, char *host_out, const char *host_in,
+                char *staging)
 {
-    char *device = (char *)flat_device;
-    size_t bytes = replica->model->flat_bytes;
+    char *device = on_device;
 
     for (size_t at = 0; at < bytes; at += STAGING_BYTES) {
         size_t piece = bytes - at < STAGING_BYTES ? bytes - at : STAGING_BYTES;
@@ -98,53 +101,69 @@ static int move(struct replica *replica, float *flat_device, char *host_out, con
     return EXIT_OK;
 }
 
-static int move_staged(struct replica *replica, float *flat_device, char *host_out, const char *host_in)
+static int move_staged(struct replica *replica, void *on_device, size_t bytes, char *host_out, const char *host_in)
 {
     void *staging = NULL;
-    size_t bytes = replica->model->flat_bytes;
 
+    if (bytes == 0)
+        return EXIT_OK;
     GPU_TRY(cudaSetDevice(replica->device));
     GPU_TRY(cudaMallocHost(&staging, bytes < STAGING_BYTES ? bytes : STAGING_BYTES));
-    int status = move(replica, flat_device, host_out, host_in, staging);
+    int status = move(replica, on_device, bytes, host_out, host_in, staging);
     cudaFreeHost(staging);
     return status;
 }
 
-int replica_read(struct replica *replica, const float *flat_device, void *host)
+int replica_read(struct replica *replica, const void *flat_device, void *host)
 {
-    return move_staged(replica, (float *)flat_device, host, NULL);
+    return move_staged(replica, (void *)(uintptr_t)flat_device, replica->model->flat_bytes, host, NULL);
 }
 
-int replica_write(struct replica *replica, float *flat_device, const void *host)
+int replica_write(struct replica *replica, void *flat_device, const void *host)
 {
-    return move_staged(replica, flat_device, NULL, host);
+    return move_staged(replica, flat_device, replica->model->flat_bytes, NULL, host);
 }
 
-/* Host memory for one flat buffer, zeroed; NULL: reported. The caller frees. */
-static char *flat_host(const struct replica *replica)
+/* Zeroed host memory; NULL: reported. The caller frees. */
+static char *flat_host(const struct replica *replica, size_t bytes)
 {
-    char *flat = calloc(1, replica->model->flat_bytes);
+    char *flat = calloc(1, bytes + 1); /* never of 0 bytes */
 
     if (!flat)
-        log_error("device %d: no host memory for %zu bytes of parameters", replica->device, replica->model->flat_bytes);
+        log_error("device %d: no host memory for %zu bytes of parameters", replica->device, bytes);
     return flat;
+}
+
+/* The initial values of tensors[count] in their places of flat. */
+static void fill_initial(const struct parameter *tensors, int count, uint64_t seed, char *flat)
+{
+    for (int i = 0; i < count; i++) {
+        const struct parameter *p = &tensors[i];
+        float *values = (float *)(void *)(flat + p->offset);
+        uint64_t stream = random_stream(RANDOM_INITIAL, (uint32_t)i);
+        for (size_t j = 0; j < p->count; j++) {
+            float x = p->initial == INITIAL_UNIFORM  ? 2 * random_uniform(seed, stream, j) - 1
+                      : p->initial == INITIAL_NORMAL ? random_normal(seed, stream, j)
+                                                     : 1;
+            values[j] = p->initial_value * x;
+        }
+    }
 }
 
 int replica_initialize(struct replica *replica, uint64_t seed)
 {
     const struct model *model = replica->model;
-    char *flat = flat_host(replica);
+    char *flat = flat_host(replica, model->flat_bytes), *buffers = flat_host(replica, model->buffer_bytes);
+    int status = flat && buffers ? EXIT_OK : EXIT_RESOURCE;
 
-    if (!flat)
-        return EXIT_RESOURCE;
-    for (int i = 0; i < model->parameter_count; i++) {
-        const struct parameter *p = &model->parameters[i];
-        float *values = (float *)(void *)(flat + p->offset);
-        for (size_t j = 0; j < p->count; j++)
-            values[j] =
-                p->initial_bound * (2 * random_uniform(seed, random_stream(RANDOM_INITIAL, (uint32_t)i), j) - 1);
+    if (!status) {
+        fill_initial(model->parameters, model->parameter_count, seed, flat);
+        fill_initial(model->buffers, model->buffer_count, seed, buffers);
+        status = replica_write(replica, replica->parameters, flat);
     }
-    int status = replica_write(replica, replica->parameters, flat);
+    if (!status)
+        status = move_staged(replica, replica->buffers, model->buffer_bytes, NULL, buffers);
+    free(buffers);
     free(flat);
     return status;
 }
@@ -152,14 +171,15 @@ int replica_initialize(struct replica *replica, uint64_t seed)
 int replica_checksum(struct replica *replica, uint64_t *sum)
 {
     const struct model *model = replica->model;
-    char *flat = flat_host(replica);
+    size_t element = element_size(model->settings.type);
+    char *flat = flat_host(replica, model->flat_bytes);
 
     if (!flat)
         return EXIT_RESOURCE;
     int status = replica_read(replica, replica->parameters, flat);
     *sum = CHECKSUM_SEED;
     for (int i = 0; i < model->parameter_count; i++)
-        *sum = checksum(*sum, flat + model->parameters[i].offset, model->parameters[i].count * sizeof(float));
+        *sum = checksum(*sum, flat + model->parameters[i].offset, model->parameters[i].count * element);
     free(flat);
     return status;
 }

@@ -20,34 +20,18 @@
 
 /* ---- open -------------------------------------------------------------------------------------------------------- */
 
-static bool is_synthetic(const struct options *options)
+/* Real data says how many inputs a sample of the mlp has and how many classes there are, at least; synthetic data is
+ * made to fit the model. */
+int engine_open_data(const struct options *options, struct dataset *dataset, struct model *model)
 {
-    return !strcmp(options->data, "synthetic");
-}
-
-/* Real data says how many inputs a sample has and how many classes there are, at least; synthetic data is made to fit
- * the model. */
-static int open_data_and_model(struct engine *engine)
-{
-    const struct options *options = engine->options;
     struct model_settings settings = options->model_settings;
-    struct dataset *dataset = &engine->dataset;
 
-    if (!is_synthetic(options)) {
-        TRY(dataset_open(dataset, options->data, 0, 0, options->seed));
-        settings.inputs = settings.inputs ? settings.inputs : dataset->inputs;
-        settings.classes = settings.classes ? settings.classes : dataset->classes;
-        if (settings.inputs != dataset->inputs || settings.classes < dataset->classes) {
-            log_error("--inputs %zu --classes %zu: the data %s has %zu inputs and %zu classes", settings.inputs,
-                      settings.classes, dataset->name, dataset->inputs, dataset->classes);
-            return EXIT_USAGE;
-        }
-    }
-    TRY(model_open(&engine->model, options->model, &settings));
-    if (is_synthetic(options))
-        TRY(dataset_open(dataset, options->data, engine->model.settings.inputs, engine->model.settings.classes,
-                         options->seed));
-    return EXIT_OK;
+    TRY(dataset_open(dataset, options->data, options->seed));
+    settings.inputs = settings.inputs ? settings.inputs : dataset->shape.inputs;
+    settings.classes = settings.classes ? settings.classes : dataset->shape.classes;
+    TRY(model_open(model, options->model, &settings));
+    const struct sample_shape wanted = {model->input_count, model->targets, model->classes, model->tokens};
+    return dataset_fit(dataset, &wanted);
 }
 
 /* --epochs counts from the initial weights and includes the warm-up, so that E epochs are E epochs. */
@@ -87,7 +71,7 @@ static int open_local(struct engine *engine)
 
     if (engine->world->rank == 0)
         TRY(check_paths(options));
-    TRY(open_data_and_model(engine));
+    TRY(engine_open_data(options, &engine->dataset, &engine->model));
     engine->indices = calloc(options->global_batch + 1, sizeof *engine->indices);
     if (!engine->indices) {
         log_error("global batch: no memory for %zu indices", options->global_batch);

@@ -120,7 +120,7 @@ void screen_step(const struct engine *engine, const char *what, int step, int st
                  double seconds);
 void screen_end(const struct engine *engine, const struct results *results);
 
-/* "mean" over the samples or their sum, as --loss says; NAN without samples or without values. */
-double engine_loss(const struct options *options, double sum, uint64_t samples);
+/* Mean over the samples' targets or their sum, as --loss says; NAN without samples or without values. */
+double engine_loss(const struct engine *engine, double sum, uint64_t samples);
 
 #endif

@@ -124,7 +124,7 @@ double results_step_loss(const struct results *results, const struct engine *eng
 
     for (int rank = 0; rank < engine->world->size; rank++)
         sum += row_of(results, engine, rank, step)->loss_sum;
-    return engine_loss(engine->options, sum, step_samples(results, engine, step));
+    return engine_loss(engine, sum, step_samples(results, engine, step));
 }
 
 struct ranked_step {

@@ -18,9 +18,11 @@
 #include "sys/log.h"
 
 /* What d loss / d logits is multiplied by: see struct batch. */
-static float loss_scale(const struct options *options)
+static float loss_scale(const struct engine *engine)
 {
-    return options->loss == LOSS_MEAN ? 1.0F / (float)options->global_batch : 1.0F;
+    const struct options *options = engine->options;
+
+    return options->loss == LOSS_MEAN ? 1.0F / ((float)options->global_batch * (float)engine->model.targets) : 1.0F;
 }
 
 static int run_micro_batches(struct engine *engine)
@@ -33,7 +35,7 @@ static int run_micro_batches(struct engine *engine)
         struct batch batch = {
             .indices = engine->indices + micro.first,
             .count = micro.count,
-            .loss_scale = loss_scale(options),
+            .loss_scale = loss_scale(engine),
             .first = k == 0,
             .last = k == count - 1,
             .step = engine->step,
@@ -207,9 +209,11 @@ done:
     return status;
 }
 
-double engine_loss(const struct options *options, double sum, uint64_t samples)
+double engine_loss(const struct engine *engine, double sum, uint64_t samples)
 {
+    const struct options *options = engine->options;
+
     if (samples == 0 || options->shape_only)
         return NAN;
-    return options->loss == LOSS_SUM ? sum : sum / (double)samples;
+    return options->loss == LOSS_SUM ? sum : sum / ((double)samples * (double)engine->model.targets);
 }

@@ -12,19 +12,18 @@
 #include "sys/log.h"
 
 static int fill_resident(const struct dataset *dataset, const uint32_t *indices, size_t rows,
-                         const struct replica *replica, float *values, int32_t *labels)
+                         const struct replica *replica, void *values, int32_t *labels)
 {
-    size_t bytes = rows * dataset->inputs * sizeof(float);
-    float *host_values = NULL;
+    size_t bytes = rows * replica->model->input_bytes, label_bytes = rows * replica->model->label_bytes;
+    void *host_values = NULL;
     int32_t *host_labels = NULL;
     int status = EXIT_OK;
 
-    GPU_GOTO(cudaMallocHost((void **)&host_values, bytes), status, done);
-    GPU_GOTO(cudaMallocHost((void **)&host_labels, rows * sizeof(int32_t)), status, done);
+    GPU_GOTO(cudaMallocHost(&host_values, bytes), status, done);
+    GPU_GOTO(cudaMallocHost((void **)&host_labels, label_bytes), status, done);
     dataset_gather(dataset, indices, rows, host_values, host_labels);
     GPU_GOTO(cudaMemcpyAsync(values, host_values, bytes, cudaMemcpyHostToDevice, replica->compute), status, done);
-    GPU_GOTO(cudaMemcpyAsync(labels, host_labels, rows * sizeof(int32_t), cudaMemcpyHostToDevice, replica->compute),
-             status, done);
+    GPU_GOTO(cudaMemcpyAsync(labels, host_labels, label_bytes, cudaMemcpyHostToDevice, replica->compute), status, done);
     GPU_GOTO(cudaStreamSynchronize(replica->compute), status, done);
 done:
     if (host_labels)
@@ -35,11 +34,11 @@ done:
 }
 
 int feed_make_resident(const struct dataset *dataset, const uint32_t *indices, size_t rows,
-                       const struct replica *replica, float **values, int32_t **labels)
+                       const struct replica *replica, void **values, int32_t **labels)
 {
     GPU_TRY(cudaSetDevice(replica->device));
-    TRY(gpu_malloc((void **)values, rows * dataset->inputs * sizeof(float), MEMORY_DATA));
-    TRY(gpu_malloc((void **)labels, rows * sizeof(int32_t), MEMORY_DATA));
+    TRY(gpu_malloc(values, rows * replica->model->input_bytes, MEMORY_DATA));
+    TRY(gpu_malloc((void **)labels, rows * replica->model->label_bytes, MEMORY_DATA));
     return rows ? fill_resident(dataset, indices, rows, replica, *values, *labels) : EXIT_OK;
 }
 
@@ -62,7 +61,7 @@ static int make_resident(struct feed *feed, const struct options *options, int d
     gpu_free(feed->replica->labels);
     feed->replica->input = NULL;
     feed->replica->labels = NULL;
-    int status = feed_make_resident(feed->dataset, indices, feed->rows_max, feed->replica, &feed->resident,
+    int status = feed_make_resident(feed->dataset, indices, feed->rows_max, feed->replica, (void **)&feed->resident,
                                     &feed->resident_labels);
     free(indices);
     return status;
@@ -72,15 +71,15 @@ int feed_open(struct feed *feed, const struct run *run, struct replica *replica,
 {
     size_t rows = schedule_rows(run->options, devices, device);
 
-    *feed = (struct feed){.dataset = run->dataset, .replica = replica, .inputs = run->dataset->inputs};
+    *feed = (struct feed){.dataset = run->dataset, .replica = replica};
     feed->rows_max = rows > replica->batch_max ? rows : replica->batch_max; /* evaluation brings batch_max at once */
     int status = EXIT_OK;
     if (run->dataset->resident) {
         feed->rows_max = rows;
         status = make_resident(feed, run->options, devices, device);
     } else {
-        GPU_GOTO(cudaMallocHost((void **)&feed->values, feed->rows_max * feed->inputs * sizeof(float)), status, failed);
-        GPU_GOTO(cudaMallocHost((void **)&feed->labels, feed->rows_max * sizeof(int32_t)), status, failed);
+        GPU_GOTO(cudaMallocHost((void **)&feed->values, feed->rows_max * run->model->input_bytes), status, failed);
+        GPU_GOTO(cudaMallocHost((void **)&feed->labels, feed->rows_max * run->model->label_bytes), status, failed);
     }
 failed:
     if (status)
@@ -116,16 +115,18 @@ int feed_enqueue(struct feed *feed, const uint32_t *indices, size_t count, bool 
                   feed->rows_max);
         return EXIT_CHECK_FAILED;
     }
+    const struct model *model = replica->model;
     if (feed->resident) {
-        replica->input = feed->resident + at * feed->inputs;
-        replica->labels = feed->resident_labels + at;
+        replica->input = feed->resident + at * model->input_bytes;
+        replica->labels = feed->resident_labels + at * model->targets;
         return EXIT_OK;
     }
-    float *values = feed->values + at * feed->inputs;
-    dataset_gather(feed->dataset, indices, count, values, feed->labels + at);
-    GPU_TRY(cudaMemcpyAsync(replica->input, values, count * feed->inputs * sizeof(float), cudaMemcpyHostToDevice,
-                            replica->compute));
-    GPU_TRY(cudaMemcpyAsync(replica->labels, feed->labels + at, count * sizeof(int32_t), cudaMemcpyHostToDevice,
-                            replica->compute));
+    char *values = feed->values + at * model->input_bytes;
+    int32_t *labels = feed->labels + at * model->targets;
+    dataset_gather(feed->dataset, indices, count, values, labels);
+    GPU_TRY(
+        cudaMemcpyAsync(replica->input, values, count * model->input_bytes, cudaMemcpyHostToDevice, replica->compute));
+    GPU_TRY(
+        cudaMemcpyAsync(replica->labels, labels, count * model->label_bytes, cudaMemcpyHostToDevice, replica->compute));
     return EXIT_OK;
 }

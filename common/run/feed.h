@@ -16,12 +16,11 @@
 struct feed {
     const struct dataset *dataset;
     struct replica *replica;  /* borrowed */
-    size_t inputs;            /* floats of a row */
-    size_t rows_max, rows;    /* of an update: room, and used so far */
-    float *values;            /* pinned [rows_max][inputs]; NULL: resident */
-    int32_t *labels;          /* pinned [rows_max] */
-    float *resident;          /* device [rows_max][inputs], in place of the replica's own; NULL: not resident */
-    int32_t *resident_labels; /* device [rows_max] */
+    size_t rows_max, rows;    /* samples of an update: room, and used so far */
+    char *values;             /* pinned: the inputs of rows_max samples; NULL: resident */
+    int32_t *labels;          /* pinned [rows_max][targets] */
+    char *resident;           /* device: the same inputs, in place of the replica's own; NULL: not resident */
+    int32_t *resident_labels; /* device [rows_max][targets] */
 };
 
 /* For device or rank `device` of `devices`; the replica is open. */
@@ -37,6 +36,6 @@ int feed_enqueue(struct feed *feed, const uint32_t *indices, size_t count, bool 
 /* New device memory on the replica's device, filled with the samples indices[rows]; synchronous. gpu_free by the
  * caller. */
 int feed_make_resident(const struct dataset *dataset, const uint32_t *indices, size_t rows,
-                       const struct replica *replica, float **values, int32_t **labels);
+                       const struct replica *replica, void **values, int32_t **labels);
 
 #endif

@@ -167,8 +167,9 @@ static void write_measured(FILE *out, const struct engine *engine, const struct 
         const struct evaluation *evaluation = &results->evaluation;
         json_unsigned(out, "test_samples", evaluation->samples);
         json_unsigned(out, "test_correct", evaluation->correct);
-        json_number(out, "test_accuracy", (double)evaluation->correct / (double)evaluation->samples);
-        json_number(out, "test_loss", evaluation->loss_sum / (double)evaluation->samples);
+        double targets = (double)evaluation->samples * (double)engine->model.targets;
+        json_number(out, "test_accuracy", (double)evaluation->correct / targets);
+        json_number(out, "test_loss", evaluation->loss_sum / targets);
     }
 }
 

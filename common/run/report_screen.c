@@ -103,7 +103,7 @@ static void print_bar(const char *what, int done, int steps, double loss, double
 void screen_step(const struct engine *engine, const char *what, int step, int steps, const struct step_result *result,
                  double seconds)
 {
-    double loss = engine_loss(engine->options, result->loss_sum, result->samples);
+    double loss = engine_loss(engine, result->loss_sum, result->samples);
     double rate = (double)result->samples * engine->world->size / seconds;
     int done = step + 1, stride = steps > PLAIN_LINES ? steps / PLAIN_LINES : 1;
     bool terminal;
@@ -166,6 +166,7 @@ void screen_end(const struct engine *engine, const struct results *results)
         printf("checksum %016llx after %d steps\n", (unsigned long long)engine->checksum, VERIFICATION_STEPS);
     if (results->evaluated)
         printf("test: %zu samples, %zu right: %.2f %%\n", results->evaluation.samples, results->evaluation.correct,
-               100 * (double)results->evaluation.correct / (double)results->evaluation.samples);
+               100 * (double)results->evaluation.correct /
+                   ((double)results->evaluation.samples * (double)engine->model.targets));
     (void)fflush(stdout);
 }

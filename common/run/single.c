@@ -52,7 +52,7 @@ static int open_losses(struct single *single)
         return EXIT_RESOURCE;
     }
     for (; single->loss_count < count; single->loss_count++)
-        TRY(loss_open(&single->losses[single->loss_count], 0, single->replica.batch_max));
+        TRY(loss_open(&single->losses[single->loss_count], single->model, 0, single->replica.batch_max));
     return EXIT_OK;
 }
 
@@ -109,12 +109,12 @@ static int single_step(void *state, const struct batch *batch)
     TRY(phase_end(timeline, compute, PHASE_SCATTER));
 
     phase_begin(PHASE_FORWARD);
-    TRY(single->model->type->forward(replica, batch->count));
+    TRY(single->model->type->forward(replica, batch->count, true));
     TRY(phase_end(timeline, compute, PHASE_FORWARD));
 
     phase_begin(PHASE_LOSS);
-    TRY(loss_enqueue(loss, replica->d_logits, replica->logits, replica->labels, batch->count,
-                     single->model->output_count, batch->loss_scale, compute));
+    TRY(loss_enqueue(loss, replica->d_logits, replica->logits, replica->labels, batch->count, batch->loss_scale,
+                     compute));
     TRY(phase_end(timeline, compute, PHASE_LOSS));
 
     phase_begin(PHASE_BACKWARD);
@@ -150,9 +150,8 @@ static int single_evaluate(void *state, const uint32_t *indices, size_t count, s
     for (size_t at = 0; at < count;) {
         size_t rows = count - at < replica->batch_max ? count - at : replica->batch_max;
         TRY(feed_enqueue(&single->feed, indices + at, rows, true));
-        TRY(single->model->type->forward(replica, rows));
-        TRY(loss_enqueue_evaluation(loss, replica->logits, replica->labels, rows, single->model->output_count,
-                                    replica->compute));
+        TRY(single->model->type->forward(replica, rows, false));
+        TRY(loss_enqueue_evaluation(loss, replica->logits, replica->labels, rows, replica->compute));
         TRY(gpu_stream_finish(replica->compute, NULL, single->options->timeout));
         evaluation->samples += rows;
         evaluation->correct += (size_t)*loss->host_correct;

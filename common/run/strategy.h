@@ -31,18 +31,20 @@ struct batch {
     const uint32_t *indices; /* [count] into the dataset: rows of the global batch in order */
     size_t count;            /* samples over all devices */
     float loss_scale; /* what d loss / d logits of each sample is multiplied by for the one-device value: 1 / (global
-                         batch) for the mean, 1 for the sum. ddp multiplies by world size (its reducer divides by it) */
+                         batch x targets) for the mean, 1 for the sum. ddp multiplies by world size (its reducer divides
+                         by it) */
     bool first, last; /* micro-batch of the update: gradients overwritten at first; reduced and applied at last */
     uint64_t step;    /* number of the update since the initial weights, from 0: for fault points and messages */
 };
 
 struct step_result {
-    double loss_sum; /* of the samples that THIS process's devices saw; valid after finish */
+    double loss_sum; /* of all targets of the samples that THIS process's devices saw; valid after finish */
     size_t samples;  /* the same samples, counted */
 };
 
 struct evaluation {
-    size_t samples, correct; /* of this process's devices */
+    size_t samples; /* of this process's devices */
+    size_t correct; /* of their targets */
     double loss_sum;
 };
 
@@ -70,6 +72,10 @@ struct strategy {
 /* Tells the backend what the options say (memory, cores, limits, record): once a process, before the first CUDA call.
  * devices: used by this run on this host. Refuses --device cuda on soft GPUs and the reverse (EXIT_RESOURCE). */
 int engine_configure(const struct options *options, int devices);
+
+/* The data and the model that the options name, made to fit each other. The caller closes both, also after a failure.
+ */
+int engine_open_data(const struct options *options, struct dataset *dataset, struct model *model);
 
 /* --device-count: prints how many devices can be used. EXIT_RESOURCE if there is none. */
 int engine_print_device_count(void);

@@ -107,12 +107,8 @@ int training_open(struct training *training, const struct strategy *strategy, co
         argv[argc] = (char *)arguments[argc - 1];
     *training = (struct training){.strategy = strategy, .steps = 4};
     TRY(options_parse(&training->options, program, argc, argv));
-    const struct options *options = &training->options;
-    struct model_settings settings = options->model_settings;
-    TRY(dataset_open(&training->dataset, "digits", 0, 0, options->seed));
-    settings.inputs = training->dataset.inputs;
-    settings.classes = training->dataset.classes;
-    TRY(model_open(&training->model, "mlp", &settings));
+    training->options.data = "digits";
+    TRY(engine_open_data(&training->options, &training->dataset, &training->model));
     training->parameters = calloc(1, training->model.flat_bytes);
     training->gradients = calloc(1, training->model.flat_bytes);
     return training->parameters && training->gradients ? EXIT_OK : EXIT_RESOURCE;

@@ -53,7 +53,7 @@ static double scale(double y, double a, double b)
 static cudaError_t launch_copy_scale(float *y, const float *a, const float *b, size_t n)
 {
     (void)b;
-    return kernel_copy_scale(y, a, FACTOR, n, test_stream);
+    return kernel_copy_scale(ELEMENT_F32, y, a, FACTOR, n, test_stream);
 }
 static double copy_scale(double y, double a, double b)
 {
@@ -65,7 +65,7 @@ static double copy_scale(double y, double a, double b)
 static cudaError_t launch_add(float *y, const float *a, const float *b, size_t n)
 {
     (void)b;
-    return kernel_add(y, a, n, test_stream);
+    return kernel_add(ELEMENT_F32, y, a, n, test_stream);
 }
 static double add(double y, double a, double b)
 {
@@ -76,7 +76,7 @@ static double add(double y, double a, double b)
 static cudaError_t launch_relu_forward(float *y, const float *a, const float *b, size_t n)
 {
     (void)b;
-    return kernel_relu_forward(y, a, n, test_stream);
+    return kernel_relu_forward(ELEMENT_F32, y, a, n, test_stream);
 }
 static double relu_forward(double y, double a, double b)
 {
@@ -87,7 +87,7 @@ static double relu_forward(double y, double a, double b)
 
 static cudaError_t launch_relu_backward(float *y, const float *a, const float *b, size_t n)
 {
-    return kernel_relu_backward(y, a, b, n, test_stream);
+    return kernel_relu_backward(ELEMENT_F32, y, a, b, n, test_stream);
 }
 static double relu_backward(double y, double a, double b)
 {
@@ -101,7 +101,7 @@ static const double ROOT_2_PI = 0.79788456080286535588;
 static cudaError_t launch_gelu_forward(float *y, const float *a, const float *b, size_t n)
 {
     (void)b;
-    return kernel_gelu_forward(y, a, n, test_stream);
+    return kernel_gelu_forward(ELEMENT_F32, y, a, n, test_stream);
 }
 static double gelu_forward(double y, double a, double b)
 {
@@ -114,7 +114,7 @@ static double gelu_forward(double y, double a, double b)
 
 static cudaError_t launch_gelu_backward(float *y, const float *a, const float *b, size_t n)
 {
-    return kernel_gelu_backward(y, a, b, n, test_stream);
+    return kernel_gelu_backward(ELEMENT_F32, y, a, b, n, test_stream);
 }
 static double gelu_backward(double y, double a, double b)
 {
@@ -182,11 +182,11 @@ static void run_position(const void *argument)
     float *x = test_memory(N * sizeof *x), *whole = test_memory(N * sizeof *x), *piece = test_memory(N * sizeof *x);
     test_random(x, N, 4);
     float *device_x = test_device(x, N * sizeof *x, 0), *device_y = test_device(whole, N * sizeof *x, 0);
-    LAUNCH(kernel_gelu_forward(device_y, device_x, N, test_stream));
+    LAUNCH(kernel_gelu_forward(ELEMENT_F32, device_y, device_x, N, test_stream));
     test_read(whole, device_y, N * sizeof *x);
     for (size_t first = 0, n = 1; first < N; first += n, n = n * 3 + 1) {
         const size_t left = N - first < n ? N - first : n;
-        LAUNCH(kernel_gelu_forward(device_y + first, device_x + first, left, test_stream));
+        LAUNCH(kernel_gelu_forward(ELEMENT_F32, device_y + first, device_x + first, left, test_stream));
     }
     test_read(piece, device_y, N * sizeof *x);
     test_bytes("by pieces", piece, whole, N * sizeof *x);
@@ -200,11 +200,9 @@ static void run_position(const void *argument)
 /* A 16-bit format by its numbers of exponent and fraction bits. */
 struct format {
     int exponent_bits, fraction_bits;
-    cudaError_t (*from_float)(uint16_t *y, const float *x, size_t n, cudaStream_t stream);
-    cudaError_t (*to_float)(float *y, const uint16_t *x, size_t n, cudaStream_t stream);
+    enum element_type type;
 };
-static const struct format bf16 = {8, 7, kernel_cast_f32_bf16, kernel_cast_bf16_f32};
-static const struct format f16 = {5, 10, kernel_cast_f32_f16, kernel_cast_f16_f32};
+static const struct format bf16 = {8, 7, ELEMENT_BF16}, f16 = {5, 10, ELEMENT_F16};
 
 static double decode(const struct format *format, uint16_t bits)
 {
@@ -245,7 +243,7 @@ static void run_cast(const void *argument)
     }
     uint16_t *device_bits = test_device(bits, N * sizeof *bits, 0);
     float *device_x = test_device(x, N * sizeof *x, 0);
-    LAUNCH(format->to_float(device_x, device_bits, N, test_stream));
+    LAUNCH(kernel_cast(ELEMENT_F32, device_x, format->type, device_bits, N, test_stream));
     test_read(x, device_x, N * sizeof *x);
     test_floats("decoded", x, expected, N, 0, 0);
 
@@ -264,7 +262,7 @@ static void run_cast(const void *argument)
         memcpy(&decoded[0], &low_nan, sizeof low_nan);
         expected[0] = NAN;
         float *device_y = test_device(decoded, N * sizeof *decoded, 0);
-        LAUNCH(format->from_float(device_bits, device_y, N, test_stream));
+        LAUNCH(kernel_cast(format->type, device_bits, ELEMENT_F32, device_y, N, test_stream));
         test_read(bits, device_bits, N * sizeof *bits);
         for (size_t i = 0; i < N; i++)
             decoded[i] = (float)decode(format, bits[i]);

@@ -25,7 +25,7 @@ static const struct shape shapes[] = {
 /* ---- biases -------------------------------------------------------------------------------------------------------------- */
 
 struct bias {
-    cudaError_t (*launch)(float *y, const float *bias, size_t rows, size_t columns, cudaStream_t stream);
+    cudaError_t (*launch)(enum element_type type, void *y, const void *bias, size_t rows, size_t columns, cudaStream_t stream);
     bool relu;
 };
 static const struct bias plain_bias = {kernel_bias, false}, relu_bias = {kernel_bias_relu, true};
@@ -44,7 +44,7 @@ static void run_bias_shape(const struct bias *kernel, struct shape shape, size_t
     }
     float *device_y = test_device(y, n * sizeof *y, offset);
     float *device_bias = test_device(bias, shape.columns * sizeof *bias, offset);
-    LAUNCH(kernel->launch(device_y, device_bias, shape.rows, shape.columns, test_stream));
+    LAUNCH(kernel->launch(ELEMENT_F32, device_y, device_bias, shape.rows, shape.columns, test_stream));
     test_read(y, device_y, n * sizeof *y);
     char label[64];
     snprintf(label, sizeof label, "y %zu x %zu offset %zu", shape.rows, shape.columns, offset);
@@ -80,7 +80,7 @@ static void run_column_sums_shape(struct shape shape, int accumulate)
             expected[c] += (double)x[r * shape.columns + c];
     }
     float *device_x = test_device(x, n * sizeof *x, 4), *device_sums = test_device(sums, shape.columns * sizeof *sums, 0);
-    LAUNCH(kernel_column_sums(device_sums, device_x, shape.rows, shape.columns, accumulate, test_stream));
+    LAUNCH(kernel_column_sums(ELEMENT_F32, device_sums, device_x, shape.rows, shape.columns, accumulate, test_stream));
     test_read(sums, device_sums, shape.columns * sizeof *sums);
     char label[64];
     snprintf(label, sizeof label, "sums %zu x %zu accumulate %d", shape.rows, shape.columns, accumulate);

@@ -100,7 +100,7 @@ static void run_softmax_shape(struct shape shape, enum output output)
     float *gradient = output == LOSS_ONLY  ? NULL
                       : output == IN_PLACE ? logits
                                            : test_device(b.gradient, b.n * sizeof(float), 0);
-    LAUNCH(kernel_softmax_cross_entropy(losses, gradient, logits, labels, shape.rows, shape.classes, scale, test_stream));
+    LAUNCH(kernel_softmax_cross_entropy(ELEMENT_F32, losses, gradient, logits, labels, shape.rows, shape.classes, scale, test_stream));
     test_read(b.losses, losses, shape.rows * sizeof(float));
     char label[64];
     snprintf(label, sizeof label, "losses %zu x %zu output %d", shape.rows, shape.classes, (int)output);
@@ -156,7 +156,7 @@ static void run_count_shape(struct shape shape)
     float *logits = test_device(b.logits, b.n * sizeof(float), 4);
     int32_t *labels = test_device(b.labels, shape.rows * sizeof(int32_t), 0);
     int32_t *device_correct = test_device(&correct, sizeof correct, 0);
-    LAUNCH(kernel_count_correct(device_correct, logits, labels, shape.rows, shape.classes, test_stream));
+    LAUNCH(kernel_count_correct(ELEMENT_F32, device_correct, logits, labels, shape.rows, shape.classes, test_stream));
     test_read(&correct, device_correct, sizeof correct);
     if (correct != expected)
         test_fail("%zu x %zu: %d rows are right, counted %d", shape.rows, shape.classes, (int)expected, (int)correct);

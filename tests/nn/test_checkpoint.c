@@ -62,10 +62,10 @@ static void train(struct training *t, int steps)
     struct replica *r = &t->trial.replica;
     struct loss loss;
 
-    assert_int_equal(loss_open(&loss, 0, BATCH), 0);
+    assert_int_equal(loss_open(&loss, &t->trial.model, 0, BATCH), 0);
     for (int i = 0; i < steps; i++) {
-        assert_int_equal(r->model->type->forward(r, BATCH), 0);
-        assert_int_equal(loss_enqueue(&loss, r->d_logits, r->logits, r->labels, BATCH, 2, 0.25f, r->compute), 0);
+        assert_int_equal(r->model->type->forward(r, BATCH, true), 0);
+        assert_int_equal(loss_enqueue(&loss, r->d_logits, r->logits, r->labels, BATCH, 0.25f, r->compute), 0);
         assert_int_equal(r->model->type->backward(r, r->d_logits, BATCH, false, NULL, NULL), 0);
         assert_int_equal(optimizer_step(&t->optimizer, r->parameters, r->gradients, r->compute), 0);
     }
@@ -150,7 +150,7 @@ static void expect_refused(const char *path, struct training *t)
 static void test_another_model_or_optimizer(void **state)
 {
     (void)state;
-    static const struct model_settings models[] = {{3, 6, 1, 2}, {3, 5, 2, 2}, {3, 5, 1, 3}, {4, 5, 1, 2}};
+    static const struct model_settings models[] = {{3, 6, 1, 2, 0}, {3, 5, 2, 2, 0}, {3, 5, 1, 3, 0}, {4, 5, 1, 2, 0}};
     const char *path = test_path("checkpoint");
     struct training saved, other;
 

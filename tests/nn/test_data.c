@@ -35,9 +35,9 @@ static void test_digits_are_whole(void **state)
     double sum = 0, paired = 0;
 
     assert_int_equal(chdir("/"), 0); /* no file is needed */
-    assert_int_equal(dataset_open(&digits, "digits", 0, 0, 0), EXIT_OK);
-    assert_int_equal(digits.inputs, 64);
-    assert_int_equal(digits.classes, 10);
+    assert_int_equal(dataset_open(&digits, "digits", 0), EXIT_OK);
+    assert_int_equal(digits.shape.inputs, 64);
+    assert_int_equal(digits.shape.classes, 10);
     assert_int_equal(digits.train_count, 1437);
     assert_int_equal(digits.test_count, 360);
     for (uint32_t i = 0; i < 1797; i++)
@@ -65,7 +65,7 @@ static void test_digits_are_mixed(void **state)
     struct dataset digits;
     int counts[10] = {0};
 
-    assert_int_equal(dataset_open(&digits, "digits", 0, 0, 0), EXIT_OK);
+    assert_int_equal(dataset_open(&digits, "digits", 0), EXIT_OK);
     for (size_t i = 0; i < digits.test_count; i++)
         counts[digits.labels[PART_TEST][i]]++;
     for (int c = 0; c < 10; c++)
@@ -83,7 +83,8 @@ static void test_synthetic_follows_from_index(void **state)
     float values[2][7], again[7];
     int32_t labels[2], label;
 
-    assert_int_equal(dataset_open(&synthetic, "synthetic", 7, 3, 42), EXIT_OK);
+    assert_int_equal(dataset_open(&synthetic, "synthetic", 42), EXIT_OK);
+    assert_int_equal(dataset_fit(&synthetic, &(struct sample_shape){.inputs = 7, .targets = 1, .classes = 3}), EXIT_OK);
     assert_true(synthetic.resident);
     dataset_gather(&synthetic, both, 2, values[0], labels);
     dataset_gather(&synthetic, one, 1, again, &label);
@@ -91,9 +92,51 @@ static void test_synthetic_follows_from_index(void **state)
     assert_memory_not_equal(values[0], again, sizeof again);
     assert_int_equal(labels[1], label);
     assert_in_range(labels[0], 0, 2);
+    assert_int_equal(dataset_fit(&synthetic, &(struct sample_shape){0, 1, 3, false}), EXIT_USAGE);
+    assert_int_equal(dataset_fit(&synthetic, &(struct sample_shape){7, 0, 3, false}), EXIT_USAGE);
+    assert_int_equal(dataset_fit(&synthetic, &(struct sample_shape){7, 1, 0, false}), EXIT_USAGE);
     dataset_close(&synthetic);
-    assert_int_equal(dataset_open(&synthetic, "synthetic", 0, 3, 42), EXIT_USAGE);
-    assert_int_equal(dataset_open(&synthetic, "synthetic", 7, 0, 42), EXIT_USAGE);
+}
+
+static void test_synthetic_tokens(void **state)
+{
+    (void)state;
+    struct dataset synthetic;
+    uint32_t indices[2] = {3, 4};
+    int32_t tokens[2][50], labels[2][50], again[50], label[50];
+    bool seen[5] = {false};
+
+    assert_int_equal(dataset_open(&synthetic, "synthetic", 42), EXIT_OK);
+    assert_int_equal(dataset_fit(&synthetic, &(struct sample_shape){50, 50, 5, true}), EXIT_OK);
+    dataset_gather(&synthetic, indices, 2, tokens, labels[0]);
+    dataset_gather(&synthetic, indices + 1, 1, again, label);
+    assert_memory_equal(tokens[1], again, sizeof again);
+    assert_memory_equal(labels[1], label, sizeof label);
+    assert_memory_not_equal(tokens[0], again, sizeof again);
+    for (int i = 0; i < 100; i++) {
+        assert_in_range(tokens[i / 50][i % 50], 0, 4);
+        assert_in_range(labels[i / 50][i % 50], 0, 4);
+        seen[tokens[i / 50][i % 50]] = true;
+    }
+    for (int i = 0; i < 5; i++)
+        assert_true(seen[i]);
+    dataset_close(&synthetic);
+}
+
+/* A model that wants other samples than the data has is told both. */
+static void test_data_fits(void **state)
+{
+    (void)state;
+    struct dataset digits;
+
+    assert_int_equal(dataset_open(&digits, "digits", 0), EXIT_OK);
+    assert_int_equal(dataset_fit(&digits, &(struct sample_shape){64, 1, 10, false}), EXIT_OK);
+    assert_int_equal(dataset_fit(&digits, &(struct sample_shape){64, 1, 100, false}), EXIT_OK);
+    assert_int_equal(dataset_fit(&digits, &(struct sample_shape){64, 1, 9, false}), EXIT_USAGE);
+    assert_int_equal(dataset_fit(&digits, &(struct sample_shape){65, 1, 10, false}), EXIT_USAGE);
+    assert_int_equal(dataset_fit(&digits, &(struct sample_shape){64, 2, 10, false}), EXIT_USAGE);
+    assert_int_equal(dataset_fit(&digits, &(struct sample_shape){64, 1, 10, true}), EXIT_USAGE);
+    dataset_close(&digits);
 }
 
 /* ---- MNIST's files ---- */
@@ -146,7 +189,7 @@ static int setup_files(void **state)
 
 static int open_files(struct dataset *dataset)
 {
-    return dataset_open(dataset, test_path("."), 0, 0, 0);
+    return dataset_open(dataset, test_path("."), 0);
 }
 
 /* The folder must be refused, with what was found and expected, nothing kept, and little allocated on the way. */
@@ -179,8 +222,8 @@ static void test_mnist_files(void **state)
     int32_t labels[2];
 
     assert_int_equal(open_files(&mnist), EXIT_OK);
-    assert_int_equal(mnist.inputs, ROWS * COLUMNS);
-    assert_int_equal(mnist.classes, 10);
+    assert_int_equal(mnist.shape.inputs, ROWS * COLUMNS);
+    assert_int_equal(mnist.shape.classes, 10);
     assert_int_equal(mnist.train_count, TRAIN);
     assert_int_equal(mnist.test_count, TEST);
     dataset_gather(&mnist, indices, 2, values[0], labels);
@@ -215,7 +258,7 @@ static void test_missing_files(void **state)
         assert_non_null(strstr(log_last_error(), names[file]));
         put_file(test_path(names[file]), content[file], length[file]);
     }
-    assert_int_equal(dataset_open(&dataset, "no-such-folder", 0, 0, 0), EXIT_BAD_FILE);
+    assert_int_equal(dataset_open(&dataset, "no-such-folder", 0), EXIT_BAD_FILE);
 }
 
 static void test_cut_at_every_length(void **state)
@@ -327,6 +370,8 @@ int main(void)
         cmocka_unit_test(test_digits_are_whole),
         cmocka_unit_test(test_digits_are_mixed),
         cmocka_unit_test(test_synthetic_follows_from_index),
+        cmocka_unit_test(test_synthetic_tokens),
+        cmocka_unit_test(test_data_fits),
         cmocka_unit_test(test_mnist_files),
         cmocka_unit_test(test_names_with_a_dot),
         cmocka_unit_test(test_missing_files),

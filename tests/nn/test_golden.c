@@ -74,10 +74,10 @@ static int fill(void **state)
 static int setup(void **state)
 {
     (void)state;
-    struct model_settings settings = {INPUTS, WIDTH, DEPTH, CLASSES};
+    struct model_settings settings = {.inputs = INPUTS, .width = WIDTH, .depth = DEPTH, .classes = CLASSES};
     golden_open(&golden, GOLDEN_FILE);
     trial_open(&trial, &settings, BATCH);
-    return loss_open(&loss, 0, BATCH);
+    return loss_open(&loss, &trial.model, 0, BATCH);
 }
 
 static int teardown(void **state)
@@ -92,9 +92,8 @@ static int teardown(void **state)
 static void forward_backward(void)
 {
     struct replica *r = &trial.replica;
-    assert_int_equal(trial.model.type->forward(r, BATCH), 0);
-    assert_int_equal(loss_enqueue(&loss, r->d_logits, r->logits, r->labels, BATCH, CLASSES, 1.0f / BATCH, r->compute),
-                     0);
+    assert_int_equal(trial.model.type->forward(r, BATCH, true), 0);
+    assert_int_equal(loss_enqueue(&loss, r->d_logits, r->logits, r->labels, BATCH, 1.0f / BATCH, r->compute), 0);
     assert_int_equal(trial.model.type->backward(r, r->d_logits, BATCH, false, NULL, NULL), 0);
 }
 
@@ -159,11 +158,11 @@ static void test_evaluation(void **state)
                 best = c;
         expected += best == (int)labels[i];
     }
-    assert_int_equal(trial.model.type->forward(r, BATCH), 0);
-    assert_int_equal(loss_enqueue_evaluation(&loss, r->logits, r->labels, BATCH, CLASSES, r->compute), 0);
+    assert_int_equal(trial.model.type->forward(r, BATCH, true), 0);
+    assert_int_equal(loss_enqueue_evaluation(&loss, r->logits, r->labels, BATCH, r->compute), 0);
     assert_int_equal(cudaStreamSynchronize(r->compute), cudaSuccess);
     assert_int_equal(*loss.host_correct, expected);
-    assert_int_equal(loss_enqueue_evaluation(&loss, r->logits, r->labels, 0, CLASSES, r->compute), 0);
+    assert_int_equal(loss_enqueue_evaluation(&loss, r->logits, r->labels, 0, r->compute), 0);
     assert_int_equal(cudaStreamSynchronize(r->compute), cudaSuccess);
     assert_int_equal(*loss.host_correct, 0);
     assert_true(*loss.host_sum == 0);

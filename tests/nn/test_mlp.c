@@ -41,7 +41,7 @@ static void test_defaults_and_names(void **state)
     assert_int_equal(model.parameters[8].shape[0], 10);
     assert_int_equal(model.parameters[8].shape[1], 1024);
     assert_int_equal(model.input_bytes, 784 * sizeof(float));
-    assert_int_equal(model.output_count, 10);
+    assert_int_equal(model.output_bytes, 10 * sizeof(float));
     model_close(&model);
 }
 
@@ -178,10 +178,9 @@ static void backward(struct trial *trial, size_t batch, bool accumulate, gradien
 {
     struct replica *r = &trial->replica;
     struct loss loss;
-    assert_int_equal(loss_open(&loss, 0, batch), 0);
-    assert_int_equal(trial->model.type->forward(r, batch), 0);
-    assert_int_equal(
-        loss_enqueue(&loss, r->d_logits, r->logits, r->labels, batch, small.classes, 1.0f / BATCH, r->compute), 0);
+    assert_int_equal(loss_open(&loss, &trial->model, 0, batch), 0);
+    assert_int_equal(trial->model.type->forward(r, batch, true), 0);
+    assert_int_equal(loss_enqueue(&loss, r->d_logits, r->logits, r->labels, batch, 1.0f / BATCH, r->compute), 0);
     assert_int_equal(trial->model.type->backward(r, r->d_logits, batch, accumulate, ready, context), 0);
     assert_int_equal(cudaStreamSynchronize(r->compute), cudaSuccess);
     loss_close(&loss);
@@ -270,7 +269,7 @@ static void test_ready_can_end_the_pass(void **state)
     struct trial trial;
     struct ready_log ready = {.stop_at = 3};
     open_filled(&trial);
-    assert_int_equal(trial.model.type->forward(&trial.replica, BATCH), 0);
+    assert_int_equal(trial.model.type->forward(&trial.replica, BATCH, true), 0);
     assert_int_equal(
         trial.model.type->backward(&trial.replica, trial.replica.d_logits, BATCH, false, log_ready, &ready),
         EXIT_CHECK_FAILED);

@@ -52,18 +52,9 @@ void harness_options(struct harness *harness, const char *program, const char *l
 static int open_parts(struct harness *harness)
 {
     const struct options *options = &harness->options;
-    struct model_settings settings = options->model_settings;
     const struct run run = {options, harness->world, &harness->model, &harness->dataset};
 
-    if (strcmp(options->data, "synthetic") != 0) {
-        TRY(dataset_open(&harness->dataset, options->data, 0, 0, options->seed));
-        settings.inputs = harness->dataset.inputs;
-        settings.classes = harness->dataset.classes;
-    }
-    TRY(model_open(&harness->model, options->model, &settings));
-    if (!strcmp(options->data, "synthetic"))
-        TRY(dataset_open(&harness->dataset, options->data, harness->model.settings.inputs,
-                         harness->model.settings.classes, options->seed));
+    TRY(engine_open_data(options, &harness->dataset, &harness->model));
     return harness->strategy->open(&harness->state, &run);
 }
 

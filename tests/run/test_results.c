@@ -39,6 +39,7 @@ static void make(struct made *made, int ranks)
     made->world.size = ranks;
     made->engine =
         (struct engine){.options = &made->options, .world = &made->world, .row_count = STEPS, .steps = STEPS};
+    made->engine.model.targets = 1;
     for (int i = 0; i < ranks * STEPS; i++) {
         struct step_row *row = &made->rows[i];
         *row = (struct step_row){.ms = 10, .loss_sum = 64, .samples = 32};
@@ -130,7 +131,10 @@ static void takes_the_loss_over_samples(void **state)
     assert_float_equal(summarize(&made).loss_last, 7.0, 1e-12);
     made.options.loss = LOSS_SUM;
     assert_float_equal(summarize(&made).loss_first, 91.0, 1e-12);
-    assert_true(isnan(engine_loss(&made.options, 0, 0)));
+    assert_true(isnan(engine_loss(&made.engine, 0, 0)));
+    made.options.loss = LOSS_MEAN;
+    made.engine.model.targets = 2; /* each sample has two losses in its sum */
+    assert_float_equal(summarize(&made).loss_last, 3.5, 1e-12);
 }
 
 static void compares_devices(void **state)

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layers: what models are made of. A layer is a function of a replica: it finds its parameters and their gradients by
+ * index, enqueues on the compute stream, and keeps nothing. All tensors are row-major, on the replica's device, of the
+ * model's element type unless said otherwise. Sizes of 0 rows enqueue nothing.
+ */
+#ifndef NN_LAYERS_H
+#define NN_LAYERS_H
+
+#include "nn/model.h"
+
+static inline enum element_type replica_type(const struct replica *replica)
+{
+    return replica->model->settings.type;
+}
+
+/* C [rows][columns] = op(A) op(B) + beta C; k is the length of the sums: op(A) [rows][k], op(B) [k][columns], each
+ * dense, stored transposed if op is CUBLAS_OP_T. */
+struct product {
+    void *c;
+    const void *a, *b;
+    cublasOperation_t op_a, op_b;
+    size_t rows, columns, k;
+    float beta;
+};
+int product_enqueue(const struct replica *replica, const struct product *product);
+
+/* One backward pass on its way through the layers, last layer first. */
+struct backward {
+    struct replica *replica;
+    size_t batch;          /* samples; 0: gradients stay as they are, and are ready all the same */
+    bool accumulate;       /* add to the gradients that are there */
+    gradient_ready *ready; /* or NULL */
+    void *context;
+};
+
+/* Begins a pass: zeros the gradients if nothing else would (batch 0, not accumulated). */
+int backward_begin(const struct backward *pass);
+/* The gradient of parameter `index` has been enqueued. */
+int backward_ready(const struct backward *pass, int index);
+
+/* y [rows][out] = x [rows][in] W^T, W [out][in] = parameter `weight`. The bias (parameter weight + 1) is the caller's
+ * to add, fused with what follows (kernel_bias, kernel_bias_relu ...). */
+int linear_forward(const struct replica *replica, void *y, const void *x, size_t rows, int weight);
+
+/* Gradients of parameters weight and weight + 1 (has_bias) from dy [rows][out] and x [rows][in], ready in PyTorch's
+ * order, bias first; then dx [rows][in] = dy W if dx is not NULL. */
+int linear_backward(const struct backward *pass, void *dx, const void *dy, const void *x, size_t rows, int weight,
+                    bool has_bias);
+
+#endif
