@@ -10,13 +10,19 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 
 SIZES = {"1 KiB": 1 << 10, "4 MiB": 4 << 20, "25 MiB": 25 << 20}
 LIMIT_S = 300
+
+# Global batch of each model, and how many times as fast as PyTorch we want to be: on one core, on 2 ranks of one core.
+MODELS = {"mlp": (128, 1.0, 2.5), "resnet20": (128, 1.1, 1.3), "gpt-nano": (16, 1.1, 1.3), "gpt-micro": (8, 1.1, 1.3)}
+GOAL_BF16 = 1.2
 
 
 class Missing(Exception):
@@ -24,15 +30,30 @@ class Missing(Exception):
 
 
 def run(argv, env=None):
-    try:
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              timeout=LIMIT_S, env=dict(os.environ, **(env or {})))
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise Missing("%s: %s" % (os.path.basename(argv[0]), error)) from error
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["exit code %d" % done.returncode])[-1]
-        raise Missing("%s: %s" % (os.path.basename(argv[0]), last))
-    return done.stdout
+    """What the program wrote, after it has ended well."""
+    return run_measured(argv, env)[0]
+
+
+def run_measured(argv, env=None):
+    """What it wrote, and the largest resident set (MiB) among it and the processes that it started."""
+    name = os.path.basename(argv[0])
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
+        try:
+            child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=errors, start_new_session=True,
+                                     env=dict(os.environ, **(env or {})))
+        except OSError as error:
+            raise Missing("%s: %s" % (name, error)) from error
+        alarm = threading.Timer(LIMIT_S, os.killpg, (child.pid, signal.SIGKILL))
+        alarm.start()
+        _, status, usage = os.wait4(child.pid, 0)
+        alarm.cancel()
+        child.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        errors.seek(0)
+        if child.returncode:
+            last = (errors.read().strip().splitlines() or ["no message"])[-1]
+            raise Missing("%s: exit code %d: %s" % (name, child.returncode, last))
+        return out.read(), usage.ru_maxrss / 1024
 
 
 def json_lines(text):
@@ -51,24 +72,29 @@ class Programs:
             raise Missing("%s was not built" % parts[-1])
         return path
 
-    def train(self, program, *options):
+    def train(self, model, precision, ranks, *options):
+        """Ours: one device without a wrapper for ranks = 0, else DDP."""
         path = os.path.join(self.scratch, "train.jsonl")
-        run([self.ours(program), "--device", "soft", "--model", "mlp", "--data", "synthetic", "--global-batch", "128",
-             "--steps", str(self.o.steps), "--warmup", "5", "--cores-per-device", "1", "--json", path, *options])
+        program = ["ddp-train", "--gpus", str(ranks)] if ranks else ["dp-train", "--strategy", "single"]
+        _, mib = run_measured([self.ours(program[0]), *program[1:], "--device", "soft", "--model", model, "--data",
+                               "synthetic", "--global-batch", str(MODELS[model][0]), "--steps", str(self.o.steps),
+                               "--warmup", "5", "--precision", precision, "--cores-per-device", "1", "--json", path,
+                               *options])
         with open(path, encoding="utf-8") as f:
             summary = json_lines(f.read())[-1]
         if summary.get("status") != "ok":
-            raise Missing("%s: %s" % (program, summary.get("reason")))
-        return summary["step_ms"]
+            raise Missing("%s: %s" % (program[0], summary.get("reason")))
+        name = "ours %s %s %d" % (model, precision, ranks)
+        return {name + " ms": summary["step_ms"], name + " MiB": mib}
 
-    def our_single(self):
-        return {"single ms": self.train("dp-train", "--strategy", "single")}
-
-    def our_ddp1(self):
-        return {"ddp 1 ms": self.train("ddp-train", "--gpus", "1")}
-
-    def our_ddp2(self):
-        return {"ddp 2 ms": self.train("ddp-train", "--gpus", "2")}
+    def torch(self, python, model, precision, ranks):
+        """PyTorch: one process for ranks = 0, else DDP over gloo, buckets as views."""
+        out = run([python, os.path.join(self.o.peers, "train_torch.py"), "--model", model, "--ranks", str(max(ranks, 1)),
+                   "--threads", "1", "--global-batch", str(MODELS[model][0]), "--steps", str(self.o.steps),
+                   "--precision", precision], {"OMP_NUM_THREADS": "1"})
+        line = json_lines(out)[-1]
+        name = "%s %s %s %d" % (line["peer"], model, precision, ranks)
+        return {name + " ms": line["step_ms"], name + " MiB": line["peak_rss_mb"]}
 
     def our_all_reduce(self):
         figures = {}
@@ -93,21 +119,9 @@ class Programs:
             line = json_lines(f.read())[-1]
         return {"floor ms": line["step_ms"], "launch us": line["launch_us"]}
 
-    def torch(self, ranks):
-        script = os.path.join(self.o.peers, "train_torch.py")
-        out = run([self.o.python, script, "--model", "mlp", "--ranks", str(ranks), "--threads", "1", "--global-batch",
-                   "128", "--steps", str(self.o.steps)], {"OMP_NUM_THREADS": "1"})
-        return json_lines(out)[-1]["step_ms"]
-
-    def torch_single(self):
-        return {"torch single ms": self.torch(1)}
-
-    def torch_ddp2(self):
-        return {"torch ddp 2 ms": self.torch(2)}
-
     def gloo(self):
         script = os.path.join(self.o.peers, "allreduce_gloo.py")
-        out = run([self.o.python, script, "--ranks", "2", "--bytes", *map(str, SIZES.values())])
+        out = run([self.o.python[0], script, "--ranks", "2", "--bytes", *map(str, SIZES.values())])
         us = {line["bytes"]: line["us"] for line in json_lines(out)}
         return {"gloo " + name: us[size] for name, size in SIZES.items()}
 
@@ -126,27 +140,49 @@ class Programs:
 RATIOS = [
     ("gloo %s", "ours %s", "all-reduce, 2 processes, %s: gloo / ours", {"4 MiB": 10, "25 MiB": 10}),
     ("mpi %s", "ours %s", "all-reduce, 2 processes, %s: MPI / ours", {"4 MiB": 2, "25 MiB": 2}),
-    ("torch single ms", "single ms", "mlp, one core: PyTorch / ours", 1),
-    ("torch ddp 2 ms", "ddp 2 ms", "mlp, 2 ranks of one core: PyTorch DDP / ours", 2.5),
-    ("single ms", "floor ms", "mlp, one core: our step / its products and SGD alone", -1.10),
-    ("ddp 1 ms", "single ms", "mlp: DDP with N = 1 / single", -1.03),
+    ("ours mlp fp32 0 ms", "floor ms", "mlp, one core: our step / its products and SGD alone", -1.10),
+    ("ours mlp fp32 1 ms", "ours mlp fp32 0 ms", "mlp: DDP with N = 1 / single", -1.03),
 ]
 LIMITS = [("ours 1 KiB", "all-reduce of 1 KiB, 2 processes, us", 3.0), ("launch us", "a kernel launch, us", 2.0)]
+
+
+def jobs(options, programs):
+    """[(name, function)]: what a round runs, in this order."""
+    todo = []
+    if "collectives" in options.parts:
+        todo += [("our all-reduce", programs.our_all_reduce), ("gloo", programs.gloo), ("MPI", programs.mpi)]
+    for model in [m for m in MODELS if m in options.parts]:
+        for precision in options.precisions.split(","):
+            todo += training_jobs(options, programs, model, precision)
+    return todo
+
+
+def training_jobs(options, programs, model, precision):
+    todo = []
+    for ranks in (0, 2):
+        label = "%s %s, %s" % (model, precision, "%d ranks" % ranks if ranks else "one device")
+        view = ["--gradient-as-bucket-view"] if ranks else []
+        todo.append(("our " + label, lambda r=ranks, v=view: programs.train(model, precision, r, *v)))
+        for python in options.python:
+            todo.append(("PyTorch (%s) %s" % (python, label),
+                         lambda r=ranks, p=python: programs.torch(p, model, precision, r)))
+    if model == "mlp" and precision == "fp32":
+        todo.insert(1, ("our floor", programs.our_floor))
+        todo.insert(2, ("our mlp, DDP with N = 1", lambda: programs.train(model, precision, 1)))
+    return todo
 
 
 def measure(options, scratch):
     """{figure: [value of each round]} and {what was left out: why}."""
     programs = Programs(options, scratch)
-    order = ["our_all_reduce", "gloo", "mpi", "our_single", "torch_single", "our_floor", "our_ddp1", "our_ddp2",
-             "torch_ddp2"]
     values, left_out = {}, {}
     for number in range(options.rounds):
-        for name in order:
+        for name, function in jobs(options, programs):
             if name in left_out:
                 continue
-            print("round %d of %d: %s" % (number + 1, options.rounds, name.replace("_", " ")), file=sys.stderr)
+            print("round %d of %d: %s" % (number + 1, options.rounds, name), file=sys.stderr)
             try:
-                for figure, value in getattr(programs, name)().items():
+                for figure, value in function().items():
                     values.setdefault(figure, []).append(value)
             except (Missing, KeyError, IndexError, ValueError) as reason:
                 left_out[name] = str(reason)
@@ -154,11 +190,20 @@ def measure(options, scratch):
     return values, left_out
 
 
-def expand():
+def expand(values):
     for over, under, title, goal in RATIOS:
         for size in SIZES if "%s" in over else [None]:
             fill = lambda text: text % size if size else text
             yield fill(over), fill(under), fill(title), goal.get(size) if isinstance(goal, dict) else goal
+    for figure in values:
+        if figure.startswith("torch ") and figure.endswith(" ms"):
+            peer, version, model, precision, ranks, _ = figure.split()
+            goal = MODELS[model][2 if ranks == "2" else 1] if precision == "fp32" else GOAL_BF16
+            ours = "ours %s %s %s" % (model, precision, ranks)
+            where = "2 ranks of one core" if ranks == "2" else "one core"
+            title = "%s %s, %s: PyTorch %s / ours" % (model, precision, where, version.split("+")[0])
+            yield figure, ours + " ms", title, goal
+            yield figure.replace(" ms", " MiB"), ours + " MiB", title + ", memory", 1.0
 
 
 def verdict(value, goal):
@@ -170,7 +215,7 @@ def verdict(value, goal):
 
 def report(values):
     rows = []
-    for over, under, title, goal in expand():
+    for over, under, title, goal in expand(values):
         n = min(len(values.get(over, [])), len(values.get(under, [])))
         if n:
             ratios = [a / b for a, b in zip(values[over][:n], values[under][:n])]
@@ -182,7 +227,7 @@ def report(values):
                          "high": max(values[figure]), "goal": -most, "rounds": len(values[figure])})
     for row in rows:
         value = row.get("ratio", row.get("value"))
-        print("%-58s %8.2f  (%.2f to %.2f)  %s" % (row["what"], value, row["low"], row["high"],
+        print("%-72s %8.2f  (%.2f to %.2f)  %s" % (row["what"], value, row["low"], row["high"],
                                                    verdict(value, row["goal"])))
     return rows
 
@@ -192,7 +237,10 @@ def main():
     parser = argparse.ArgumentParser(prog="bench/peers.sh", description=__doc__.splitlines()[0])
     parser.add_argument("--peers", default=os.path.join(here, "..", "..", "shared", "peers"),
                         help="folder of the peers' programs")
-    parser.add_argument("--python", default="/usr/bin/python3", help="a python with torch")
+    parser.add_argument("--python", action="append", help="a python with torch (default /usr/bin/python3); may be repeated")
+    parser.add_argument("--parts", default="collectives,mlp",
+                        help="of collectives, %s (default collectives,mlp)" % ", ".join(MODELS))
+    parser.add_argument("--precisions", default="fp32", help="of fp32, bf16 (default fp32)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=40, help="timed steps of each training")
     parser.add_argument("--out", default=None, help="default results/peers.json")
@@ -200,11 +248,16 @@ def main():
     parser.add_argument("--no-install", action="store_true", help="install nothing (read by bench/peers.sh)")
     parser.add_argument("--root", default=os.path.join(here, ".."), help=argparse.SUPPRESS)
     options = parser.parse_args()
+    options.python = options.python or ["/usr/bin/python3"]
+    options.parts = options.parts.split(",")
+    unknown = [part for part in options.parts if part not in MODELS and part != "collectives"]
+    if unknown:
+        parser.error("--parts: '%s', expected some of collectives, %s" % (unknown[0], ", ".join(MODELS)))
     with tempfile.TemporaryDirectory(prefix="dpbench-peers-") as scratch:
         values, left_out = measure(options, scratch)
     rows = report(values)
     for name, reason in left_out.items():
-        print("left out: %-20s %s" % (name.replace("_", " "), reason))
+        print("left out: %-40s %s" % (name, reason))
     out = options.out or os.path.join(options.root, "results", "peers.json")
     os.makedirs(os.path.dirname(os.path.abspath(out)), exist_ok=True)
     with open(out + ".part", "w", encoding="utf-8") as f:
