@@ -71,22 +71,27 @@ static int count_steps(struct engine *engine)
     return EXIT_OK;
 }
 
-static int check_paths(const struct options *options)
+/* Rank 0 writes what may flow into a pipe and what may not; each rank writes a record of its own. */
+static int check_paths(const struct engine *engine)
 {
-    const char *const paths[] = {options->json, options->trace, options->save, options->save_gradients};
+    const struct options *options = engine->options;
+    const char *const flowing[] = {options->json, options->trace}, *const whole[] = {options->save,
+                                                                                     options->save_gradients};
 
-    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
-        if (paths[i])
-            TRY(file_check_writable(paths[i]));
-    return EXIT_OK;
+    for (size_t i = 0; engine->world->rank == 0 && i < 2; i++) {
+        if (flowing[i])
+            TRY(file_check_output(flowing[i]));
+        if (whole[i])
+            TRY(file_check_writable(whole[i]));
+    }
+    return options->record ? file_check_writable(options->record) : EXIT_OK;
 }
 
 static int open_local(struct engine *engine)
 {
     const struct options *options = engine->options;
 
-    if (engine->world->rank == 0)
-        TRY(check_paths(options));
+    TRY(check_paths(engine));
     TRY(open_data_and_model(engine));
     engine->indices = calloc(options->global_batch + 1, sizeof *engine->indices);
     if (!engine->indices) {

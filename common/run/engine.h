@@ -112,7 +112,7 @@ double device_utilization(const struct device_row *device);
 
 /* ---- report_json.c, report_screen.c: rank 0 ---- */
 
-/* Writes the whole file at the end (file_write_atomic). results NULL: the run failed with exit code `status`. */
+/* Writes the whole file at the end (file_write_output). results NULL: the run failed with exit code `status`. */
 int report_json(const struct engine *engine, const struct results *results, int status);
 
 void screen_start(const struct engine *engine);

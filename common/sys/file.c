@@ -6,6 +6,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +17,8 @@
 
 #include "exit_codes.h"
 #include "log.h"
+
+#define READER_S 10 /* how long a pipe may take nothing */
 
 /* Reads up to `bytes` bytes through short reads and EINTR; the number read, or -1. */
 static ssize_t read_whole(int descriptor, char *data, size_t bytes)
@@ -137,7 +141,52 @@ static int sync_folder(const char *path)
     return failed;
 }
 
-int file_write_atomic(const char *path, const void *data, size_t bytes)
+/* ---- what stands under a path ------------------------------------------------------------------------------------ */
+
+static const char *kind_of(mode_t mode)
+{
+    return S_ISDIR(mode)    ? "a folder"
+           : S_ISCHR(mode)  ? "a device"
+           : S_ISBLK(mode)  ? "a block device"
+           : S_ISFIFO(mode) ? "a pipe"
+           : S_ISSOCK(mode) ? "a socket"
+                            : "no file";
+}
+
+/* A link that leads nowhere can't be followed: the file it means is not there to be replaced. */
+static int refuse_dangling(const char *path)
+{
+    struct stat status;
+    if (lstat(path, &status) || !S_ISLNK(status.st_mode))
+        return EXIT_OK;
+    log_error("%s: is a symbolic link that leads nowhere, a regular file was expected", path);
+    return EXIT_RESOURCE;
+}
+
+/* *target: the path to replace, behind all symbolic links; the caller frees. Refuses what is no regular file. */
+static int find_target(const char *path, char **target)
+{
+    struct stat status;
+    *target = NULL;
+    if (stat(path, &status)) {
+        if (refuse_dangling(path))
+            return EXIT_RESOURCE;
+        *target = strdup(path);
+    } else if (!S_ISREG(status.st_mode)) {
+        log_error("%s: is %s, a regular file was expected", path, kind_of(status.st_mode));
+        return EXIT_RESOURCE;
+    } else {
+        *target = realpath(path, NULL);
+    }
+    if (*target)
+        return EXIT_OK;
+    log_error("%s: can't be looked up: %s", path, strerror(errno));
+    return EXIT_RESOURCE;
+}
+
+/* ---- a file as a whole ------------------------------------------------------------------------------------------- */
+
+static int replace(const char *path, const void *data, size_t bytes)
 {
     char *temporary;
     int descriptor = open_temporary(path, &temporary);
@@ -172,13 +221,18 @@ failed:
     return EXIT_RESOURCE;
 }
 
-int file_check_writable(const char *path)
+int file_write_atomic(const char *path, const void *data, size_t bytes)
 {
-    struct stat status;
-    if (!stat(path, &status) && S_ISDIR(status.st_mode)) {
-        log_error("%s: is a folder, a file was expected", path);
-        return EXIT_RESOURCE;
-    }
+    char *target;
+    int status = find_target(path, &target);
+    if (!status)
+        status = replace(target, data, bytes);
+    free(target);
+    return status;
+}
+
+static int try_beside(const char *path)
+{
     char *temporary;
     int descriptor = open_temporary(path, &temporary);
     if (descriptor < 0) {
@@ -189,4 +243,93 @@ int file_check_writable(const char *path)
     unlink(temporary);
     free(temporary);
     return EXIT_OK;
+}
+
+int file_check_writable(const char *path)
+{
+    char *target;
+    int status = find_target(path, &target);
+    if (!status)
+        status = try_beside(target);
+    free(target);
+    return status;
+}
+
+/* ---- a file, or something that flows ----------------------------------------------------------------------------- */
+
+/* The descriptor of this process's stdout or stderr, if the path leads there; else -1. */
+static int standard_descriptor(const struct stat *status)
+{
+    for (int descriptor = STDOUT_FILENO; descriptor <= STDERR_FILENO; descriptor++) {
+        struct stat open_file;
+        if (!fstat(descriptor, &open_file) && open_file.st_dev == status->st_dev && open_file.st_ino == status->st_ino)
+            return descriptor;
+    }
+    return -1;
+}
+
+/* Is there something under the path that is written through: a pipe, a terminal or another character device, or what
+ * stdout or stderr lead to, be it a regular file? */
+static bool flows(const char *path, struct stat *status)
+{
+    if (stat(path, status))
+        return false;
+    return S_ISFIFO(status->st_mode) || S_ISCHR(status->st_mode) || standard_descriptor(status) >= 0;
+}
+
+/* Writes to a descriptor that does not block; one that takes nothing for READER_S is given up. -1 with errno. */
+static int write_patiently(int descriptor, const char *data, size_t bytes)
+{
+    while (bytes > 0) {
+        ssize_t written = write(descriptor, data, bytes);
+        if (written >= 0) {
+            data += written;
+            bytes -= (size_t)written;
+            continue;
+        }
+        if (errno == EINTR)
+            continue;
+        struct pollfd entry = {.fd = descriptor, .events = POLLOUT};
+        if (errno != EAGAIN)
+            return -1;
+        if (poll(&entry, 1, READER_S * 1000) == 0) {
+            errno = ETIMEDOUT;
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int write_through(const char *path, const struct stat *status, const void *data, size_t bytes)
+{
+    int standard = standard_descriptor(status), descriptor = standard;
+    if (standard < 0)
+        descriptor = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    else if (standard == STDOUT_FILENO)
+        (void)fflush(stdout); /* what was printed before comes first */
+    int failed = descriptor < 0 ? -1 : write_patiently(descriptor, data, bytes);
+    if (failed)
+        log_error("%s: can't write %zu bytes to %s: %s", path, bytes,
+                  S_ISREG(status->st_mode) ? "a file" : kind_of(status->st_mode),
+                  errno == ENXIO ? "nobody reads from it" : strerror(errno));
+    if (standard < 0 && descriptor >= 0)
+        close(descriptor);
+    return failed ? EXIT_RESOURCE : EXIT_OK;
+}
+
+int file_write_output(const char *path, const void *data, size_t bytes)
+{
+    struct stat status;
+    return flows(path, &status) ? write_through(path, &status, data, bytes) : file_write_atomic(path, data, bytes);
+}
+
+int file_check_output(const char *path)
+{
+    struct stat status;
+    if (!flows(path, &status))
+        return file_check_writable(path);
+    if (standard_descriptor(&status) >= 0 || access(path, W_OK) == 0)
+        return EXIT_OK;
+    log_error("%s: is %s that can't be written: %s", path, kind_of(status.st_mode), strerror(errno));
+    return EXIT_RESOURCE;
 }

@@ -6,6 +6,7 @@
 import json
 import math
 import os
+import stat
 import subprocess
 import sys
 import tempfile
@@ -270,6 +271,34 @@ def test_unwritable_file(folder):
     for option in ("--json", "--trace", "--save", "--save-gradients"):
         _, err = run(SMALL + ["--steps", "1", option, os.path.join(folder, "missing", "file")], expected=3)
         check("missing" in err, err)
+
+
+def test_pipes_and_devices(folder):
+    """--json and --trace flow through what is no regular file; what must lie there whole is refused, and left alone."""
+    out, _ = run(SMALL + ["--steps", "3", "--json", "/dev/stdout"])
+    check(json.loads(out.splitlines()[-1])["status"] == "ok" and "step " in out, out)
+    path = os.path.join(folder, "pipe")
+    os.mkfifo(path)
+    for option in ("--save", "--save-gradients", "--record"):
+        _, err = run(SMALL + ["--steps", "1", option, path], expected=3)
+        check(f"{path}: is a pipe, a regular file was expected" in err and len(err.splitlines()) == 1, err)
+    for option in ("--json", "--trace"):
+        with subprocess.Popen(["cat", path], stdout=subprocess.PIPE, text=True) as reader:
+            run(SMALL + ["--steps", "3", option, path])
+            read = reader.communicate(timeout=LIMIT)[0]
+        check(json.loads(read.splitlines()[-1] if option == "--json" else read), read[:200])
+    check(os.path.exists(path) and not os.path.isfile(path), "the pipe was replaced")
+
+
+def test_a_device_stays_a_device(folder):
+    path = os.path.join(folder, "full")
+    try:
+        os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(1, 7))   # a node of our own, like /dev/full
+    except PermissionError:
+        return
+    for option in ("--save", "--json"):
+        run(SMALL + ["--steps", "1", option, path], expected=3)
+        check(stat.S_ISCHR(os.stat(path).st_mode), f"{option} replaced a device")
 
 
 def test_thread_failure(folder):
