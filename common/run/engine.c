@@ -199,6 +199,7 @@ static int run_all(struct engine *engine, struct results *results)
     results->evaluation = evaluation;
     results->evaluated = evaluation.samples > 0;
     TRY(save(engine));
+    engine->complete = true;
     screen_end(engine, results);
     return engine->world->rank == 0 && !options->shape_only ? check_loss(engine, results) : EXIT_OK;
 }
@@ -206,7 +207,7 @@ static int run_all(struct engine *engine, struct results *results)
 static void close_all(struct engine *engine)
 {
     if (engine->state)
-        engine->strategy->close(engine->state);
+        engine->strategy->close(engine->state, !engine->complete);
     trace_close(&engine->trace);
     free(engine->rows);
     free(engine->indices);

@@ -64,7 +64,8 @@ struct strategy {
      * formula[PHASES] (0 where nothing moves). */
     void (*traffic_formula)(void *state, uint64_t formula[PHASES]);
     struct optimizer *(*optimizer)(void *state); /* of replica 0: the engine saves and loads through these two */
-    void (*close)(void *state);
+    /* failed: this rank or another one. Then a collective may be under way that never ends: it is aborted. */
+    void (*close)(void *state, bool failed);
 };
 
 /* Tells the backend what the options say (memory, cores, limits, record): once a process, before the first CUDA call.

@@ -308,6 +308,14 @@ def test_thread_failure(folder):
     check(lines["summary"][0]["status"] == "failed" and "device 2" in lines["summary"][0]["reason"], f"{lines['summary'][0]}")
 
 
+def test_collective_failure(folder):
+    """One device never comes to a collective that the others have begun: aborted, not waited for."""
+    lines, err = train(folder, SMALL + ["--gpus", "4", "--steps", "20", "--timeout", "3600"], expected=1,
+                       env={"DPBENCH_FAULT": "dp-broadcast:2:step5"})
+    check("device 2" in err and "step 5" in err and len(err.splitlines()) == 1, err)
+    check(lines["summary"][0]["status"] == "failed" and "device 2" in lines["summary"][0]["reason"], f"{lines['summary'][0]}")
+
+
 def test_divergence_is_no_success(folder):
     lines, _ = train(folder, SMALL + ["--strategy", "single", "--lr", "1e6", "--steps", "30"], expected=1)
     check(lines["summary"][0]["status"] == "failed" and lines["summary"][0]["loss_last"] is None, "a NaN is no number")
