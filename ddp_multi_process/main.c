@@ -115,7 +115,10 @@ int main(int argc, char **argv)
         return status ? status : engine_print_device_count();
     }
     status = environment_read(&environment, options.local_rank);
+    if (!status)
+        status = engine_check_backend(&options);
     if (status)
         return status;
+    log_note();
     return environment.source ? run_rank(&options, &environment) : launch_ranks(&options, argv);
 }

@@ -20,5 +20,6 @@ int main(int argc, char **argv)
     TRY(engine_configure(&options, options.gpus));
     if (options.device_count)
         return engine_print_device_count();
+    log_note();
     return engine_run(!strcmp(options.strategy, "single") ? &strategy_single : &strategy_dp, &options, &world);
 }

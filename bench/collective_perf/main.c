@@ -28,6 +28,7 @@ int main(int argc, char **argv)
     int status = perf_options_parse(argc, argv, &options);
     if (status)
         return status < 0 ? EXIT_OK : status;
+    log_note();
     TRY(gpu_configure(&(struct gpu_settings){.devices_used = options.ranks}));
     TRY(check_devices(&options));
     if (options.ranks > topology_usable_cores() && gpu_backend_name()[0] == 's')

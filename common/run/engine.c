@@ -103,6 +103,14 @@ static int open_local(struct engine *engine)
     return EXIT_OK;
 }
 
+/* Of many ranks on a host that has no device one says so. */
+static int count_devices(const struct engine *engine)
+{
+    int devices = 0;
+
+    return engine->world->local_rank == 0 ? gpu_device_count(&devices) : EXIT_OK;
+}
+
 static int open_strategy(struct engine *engine)
 {
     struct run run = {engine->options, engine->world, &engine->model, &engine->dataset};
@@ -146,6 +154,7 @@ static int prepare(struct engine *engine)
     struct world *world = engine->world;
 
     TRY(world_agree(world, open_local(engine)));
+    TRY(world_agree(world, count_devices(engine)));
     TRY(world_agree(world, open_strategy(engine)));
     TRY(engine_verify(engine));
     TRY(world_agree(world, resume(engine)));
@@ -235,6 +244,17 @@ int engine_run(const struct strategy *strategy, const struct options *options, s
 
 /* ---- the backend ------------------------------------------------------------------------------------------------- */
 
+int engine_check_backend(const struct options *options)
+{
+    const char *asked = options->device == DEVICE_CUDA ? "cuda" : options->device == DEVICE_SOFT ? "soft" : NULL;
+
+    if (!asked || !strcmp(asked, gpu_backend_name()))
+        return EXIT_OK;
+    log_error("--device %s: this program is built for %s: use --device %s", asked, gpu_backend_name(),
+              gpu_backend_name());
+    return EXIT_RESOURCE;
+}
+
 int engine_configure(const struct options *options, int devices)
 {
     const struct gpu_settings settings = {
@@ -245,12 +265,8 @@ int engine_configure(const struct options *options, int devices)
         .record_path = options->record,
         .shape_only = options->shape_only,
     };
-    const char *asked = options->device == DEVICE_CUDA ? "cuda" : options->device == DEVICE_SOFT ? "soft" : NULL;
 
-    if (asked && strcmp(asked, gpu_backend_name()) != 0) {
-        log_error("--device %s: this program is built for %s", asked, gpu_backend_name());
-        return EXIT_RESOURCE;
-    }
+    TRY(engine_check_backend(options));
     return gpu_configure(&settings);
 }
 

@@ -95,6 +95,34 @@ static int count_devices(const char *path)
     return length > 0 && status == 0 ? (int)strtol(answer, NULL, 10) : 0;
 }
 
+/* Of the processes that a launcher starts on this machine the first one speaks for all. */
+static bool is_first_here(void)
+{
+    static const char *const names[] = {"LOCAL_RANK",      "RANK",    "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK",
+                                        "MPI_LOCALRANKID", "PMI_RANK"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (getenv(names[i]))
+            return !strcmp(getenv(names[i]), "0");
+    return true;
+}
+
+/* For the trainer to say when it has found the other options good (log_note). */
+static void leave_note(int devices, bool built)
+{
+    char note[96];
+
+    if (devices > 0)
+        snprintf(note, sizeof note, "--device auto: %d CUDA device%s", devices, devices == 1 ? " answers" : "s answer");
+    else
+        snprintf(note, sizeof note, "--device auto: %s, so this runs on soft GPUs",
+                 built ? "no CUDA device answers" : "this build has no CUDA backend");
+    if (is_first_here())
+        (void)setenv(ENV_NOTE, note, 1);
+    else
+        (void)unsetenv(ENV_NOTE);
+}
+
 static int choose(char *path, size_t size, const char *asked, bool text_only)
 {
     int status = trainer_path(path, size, "cuda");
@@ -103,21 +131,18 @@ static int choose(char *path, size_t size, const char *asked, bool text_only)
     if (status)
         return status;
     if (asked && !strcmp(asked, "cuda")) {
-        if (built)
+        if (built && (text_only || count_devices(path) > 0))
             return EXIT_OK;
-        log_error("--device cuda: this build has no CUDA backend (%s is not there)", path);
+        if (is_first_here())
+            log_error("--device cuda: %s; use --device soft",
+                      built ? "no CUDA device answers" : "this build has no CUDA backend");
         return EXIT_RESOURCE;
     }
     if (text_only || (asked && strcmp(asked, "auto") != 0))
         return trainer_path(path, size, "soft");
     int devices = built ? count_devices(path) : 0;
-    if (devices > 0) {
-        log_info("--device auto: %d CUDA devices answer", devices);
-        return EXIT_OK;
-    }
-    log_info("--device auto: %s, so this runs on soft GPUs",
-             built ? "no CUDA device answers" : "this build has no CUDA backend");
-    return trainer_path(path, size, "soft");
+    leave_note(devices, built);
+    return devices > 0 ? EXIT_OK : trainer_path(path, size, "soft");
 }
 
 int main(int argc, char **argv)

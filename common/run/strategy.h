@@ -68,8 +68,12 @@ struct strategy {
     void (*close)(void *state, bool failed);
 };
 
+/* --device names another backend than this program's: EXIT_RESOURCE. Touches no device. */
+int engine_check_backend(const struct options *options);
+
 /* Tells the backend what the options say (memory, cores, limits, record): once a process, before the first CUDA call.
- * devices: used by this run on this host. Refuses --device cuda on soft GPUs and the reverse (EXIT_RESOURCE). */
+ * devices: used by this run on this host. Ends with
+ * engine_check_backend's refusals. */
 int engine_configure(const struct options *options, int devices);
 
 /* --device-count: prints how many devices can be used. EXIT_RESOURCE if there is none. */

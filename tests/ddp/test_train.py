@@ -145,6 +145,20 @@ def test_visible_devices():
         check(text in run.err, f"CUDA_VISIBLE_DEVICES={visible}: stderr lacks \"{text}\":\n{run.err}")
 
 
+def test_a_device_of_another_kind():
+    """One line, whatever the number of ranks; and what the front found out is said once."""
+    run = ddp(*SMALL, "--gpus", 4, "--device", "cuda")
+    expect(run, 3, "--device cuda", "use --device soft", limit=5)
+    check(len(run.err.splitlines()) == 1, f"stderr:\n{run.err}")
+    runs = by_hand([FRONT, *SMALL, "--steps", 2], range(2), 2, free_port())
+    for run in runs.values():
+        expect(run, 0)
+    check("".join(run.err for run in runs.values()).count("--device auto") == 1, f"stderr:\n{runs[0].err}{runs[1].err}")
+    run = Run([FRONT, *SMALL, "--gpus", 3, "--steps", 2])
+    expect(run, 0)
+    check(run.err.count("--device auto") == 1, f"stderr:\n{run.err}")
+
+
 def test_too_little_device_memory():
     run = ddp(*WIDE, "--gpus", 4, "--device-memory", 2)
     expect(run, 3, limit=5)

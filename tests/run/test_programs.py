@@ -6,6 +6,7 @@
 import json
 import math
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -238,7 +239,7 @@ def test_settings_table(folder):
 
 
 def test_usage(folder):
-    for arguments, words in ((["--gpus", "4x"], "from 1 to 64"), (["--model", "mpl"], "mlp"), (["--data", "digits", "--inputs", "63"], "64"),
+    for arguments, words in ((["--gpus", "4x"], "from 1 to 64"), (["--model", "mpl"], "did you mean mlp?"), (["--data", "digits", "--inputs", "63"], "64"),
                              (["--data", "digits", "--global-batch", "100000"], "100000")):
         _, err = run(arguments + ["--steps", "1"], expected=2)
         check(words in err, err)
@@ -251,7 +252,7 @@ def test_usage(folder):
 def test_device_choice(folder):
     hidden = {"CUDA_VISIBLE_DEVICES": "-1"}
     _, err = run(SMALL + ["--device", "cuda", "--steps", "1"], expected=3)
-    check("--device cuda" in err, err)
+    check("--device cuda" in err and "use --device soft" in err and len(err.splitlines()) == 1, err)
     _, err = run(SMALL + ["--device", "cuda", "--steps", "1"], expected=3, program=front, env=hidden)
     check(len(err.strip().splitlines()) == 1, f"one plain line: {err}")
     out, err = run(SMALL + ["--device", "auto", "--steps", "1"], program=front, env={"SOFTGPU_DEVICES": "1"})
@@ -259,6 +260,23 @@ def test_device_choice(folder):
     run(SMALL + ["--device", "soft", "--steps", "1"], program=front)
     run(["--gpus", "4", "--device", "soft", "--steps", "1"], expected=3, program=front, env={"SOFTGPU_DEVICES": "2"})
     run(["--help"], program=front)
+
+
+def test_the_front_speaks_once(folder):
+    """What it found out it says after the options were found good, and for all ranks of a machine once."""
+    _, err = run(["--steps", "x"], expected=2, program=front)
+    check(len(err.splitlines()) == 1 and "--steps x" in err, err)
+    for rank, lines in (("0", 1), ("1", 0)):
+        _, err = run(SMALL + ["--steps", "1"], program=front, env={"LOCAL_RANK": rank})
+        check(err.count("--device auto: ") == lines, err)
+    copy = os.path.join(folder, os.path.basename(front))
+    shutil.copy(front, copy)
+    with open(copy + "-cuda", "w", encoding="utf-8") as fake:   # of a build with CUDA on a machine without a GPU
+        fake.write("#!/bin/sh\necho 'no CUDA device' >&2\nexit 3\n")
+    os.chmod(copy + "-cuda", 0o755)
+    for rank, lines in (("0", 1), ("1", 0)):
+        _, err = run(["--device", "cuda"], expected=3, program=copy, env={"LOCAL_RANK": rank})
+        check(len(err.splitlines()) == lines and (rank != "0" or "use --device soft" in err), err)
 
 
 def test_out_of_memory(folder):
