@@ -127,6 +127,22 @@ def test_more_ranks_than_cores():
     check(got["status"] == "ok", f"status {got['status']}")
 
 
+def test_progress_tells_the_truth():
+    """Whose loss it is, and the rate: 10 samples a step, not 4 times rank 0's 3."""
+    run = ddp(*SMALL, "--gpus", 4, "--global-batch", 10, "--steps", 1)
+    expect(run, 0)
+    lines = run.out.splitlines()
+    check("batch 3, 3, 3, 1 per process" in run.out, run.out)
+    step = next(line.split() for line in lines if line.startswith("step 1/1"))
+    check(step[2:5] == ["rank", "0's", "loss"], f"{step}")
+    # Rank 0's clock: at most the maximum over the ranks, of which the summary tells.
+    whole = next(line.split() for line in lines if line.startswith("step ") and "median" in line)
+    check(float(step[6]) * float(whole[1]) / 1e3 >= 10 * 0.99, f"{step} {whole}")
+    run = ddp(*SMALL, "--gpus", 1, "--global-batch", 10, "--steps", 1)
+    expect(run, 0)
+    check("rank 0's" not in run.out and " loss " in run.out, run.out)
+
+
 def test_more_ranks_than_samples():
     got = summary(DDP, *SMALL, "--gpus", 4, "--global-batch", 3, "--steps", 10)
     check(got["status"] == "ok" and got["global_batch"] == 3, f"{got}")

@@ -236,6 +236,11 @@ def test_settings_table(folder):
     out, _ = run(SMALL + ["--gpus", "4", "--global-batch", "128", "--steps", "2"])
     check("DataParallel: batch 128; DistributedDataParallel on 4: batch 32 per process" in out, out)
     check("\r" not in out, "a bar in a pipe")
+    for gpus, batch, pieces, idle in ((4, 9, "3, 3, 3, 0", "device 3 gets no sample"), (8, 9, "2, 2, 2, 2, 1, 0, 0, 0", "devices 5 to 7 get no sample"),
+                                      (4, 10, "3, 3, 3, 1", None), (12, 31, "10 x 3, 1, 0", "device 11 gets no sample")):
+        out, _ = run(SMALL + ["--gpus", gpus, "--global-batch", batch, "--steps", "1"])
+        check(len({len(line) for line in out.splitlines() if line[0] in "|+"}) == 1, out)
+        check(f"on {gpus}: batch {pieces} per process" in out and ("no sample" in out) == bool(idle) and (idle or "") in out, out)
 
 
 def test_usage(folder):
