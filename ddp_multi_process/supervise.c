@@ -24,7 +24,7 @@
 #define NEVER 1e18
 #define SIGNAL_EVENT UINT32_MAX
 
-enum ending { RUNNING, TERMINATING, KILLING };
+enum ending { RUNNING, LEAVING, TERMINATING, KILLING };
 
 /* Why the run ends. */
 struct cause {
@@ -38,7 +38,7 @@ struct watch {
     int epoll_fd;
     int alive;
     enum ending ending;
-    double escalate_s; /* when TERM becomes KILL, and KILL becomes giving up */
+    double escalate_s; /* when the farewell becomes TERM, TERM becomes KILL, and KILL becomes giving up */
     struct cause cause;
 };
 
@@ -66,12 +66,22 @@ static void signal_all(const struct watch *watch, int signal_number)
 /* TERM (or the user's own signal) first; CONT lets a stopped rank get it. */
 static void terminate(struct watch *watch, int signal_number)
 {
-    if (watch->ending != RUNNING)
+    if (watch->ending >= TERMINATING)
         return;
     watch->ending = TERMINATING;
     watch->escalate_s = clock_seconds() + TERM_TO_KILL_S;
     signal_all(watch, signal_number);
     signal_all(watch, SIGCONT);
+}
+
+/* A rank has left with a code: what it has seen the others mostly see too, and leave with their own words; a stopped
+ * or spinning one does not. */
+static void say_farewell(struct watch *watch)
+{
+    if (watch->ending != RUNNING)
+        return;
+    watch->ending = LEAVING;
+    watch->escalate_s = clock_seconds() + LEAVING_S;
 }
 
 static void kill_all(struct watch *watch)
@@ -92,7 +102,7 @@ static void blame(struct watch *watch, const struct cause *cause)
 
 static bool is_our_signal(const struct watch *watch, int signal_number)
 {
-    return (watch->ending != RUNNING && signal_number == SIGTERM) ||
+    return (watch->ending >= TERMINATING && signal_number == SIGTERM) ||
            (watch->ending == KILLING && signal_number == SIGKILL);
 }
 
@@ -163,7 +173,10 @@ static void on_exit_event(struct watch *watch, int rank)
     if (!cause.exit_code)
         return;
     blame(watch, &cause);
-    terminate(watch, SIGTERM);
+    if (cause.by_exit_code)
+        say_farewell(watch);
+    else
+        terminate(watch, SIGTERM);
 }
 
 /* Stops and continuations; exits come by pidfd. */
@@ -188,7 +201,7 @@ static void on_child_signal(struct watch *watch)
 /* INT, TERM, HUP of the launcher itself: passed on; a second one kills. */
 static void on_interrupt(struct watch *watch, int signal_number)
 {
-    if (watch->ending != RUNNING) {
+    if (watch->ending >= TERMINATING) {
         kill_all(watch);
         return;
     }
@@ -247,6 +260,10 @@ static bool on_deadline(struct watch *watch)
 {
     if (watch->ending == RUNNING) {
         end_stopped_run(watch);
+        return true;
+    }
+    if (watch->ending == LEAVING) {
+        terminate(watch, SIGTERM);
         return true;
     }
     if (watch->ending == TERMINATING) {

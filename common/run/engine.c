@@ -235,11 +235,20 @@ int engine_run(const struct strategy *strategy, const struct options *options, s
     if (world->rank == 0 && options->json) {
         int written = report_json(&engine, results.devices ? &results : NULL, status);
         status = status ? status : written;
+        if (world->reported)
+            world->reported(status);
     }
     results_close(&results);
     close_all(&engine);
     int finished = gpu_finish();
     return status ? status : finished;
+}
+
+int engine_report_failure(const struct strategy *strategy, const struct options *options, int status)
+{
+    const struct engine engine = {.strategy = strategy, .options = options};
+
+    return options->json ? report_json(&engine, NULL, status) : EXIT_OK;
 }
 
 /* ---- the backend ------------------------------------------------------------------------------------------------- */

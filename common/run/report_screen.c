@@ -13,12 +13,13 @@
 
 #define MIB 1048576.0
 #define BAR_CELLS 24
+#define TEXT_COLUMNS 76  /* of the settings table */
 #define LISTED_DEVICES 8 /* each with its own number in the table */
 #define PLAIN_LINES 10   /* progress lines of a run when piped */
 
 static void print_row(const char *name, const char *value)
 {
-    printf("| %-16s | %-76s |\n", name, value);
+    printf("| %-16s | %-*s |\n", name, TEXT_COLUMNS, value);
 }
 
 /* One line of the table; what follows the name is printf's. */
@@ -32,7 +33,7 @@ static void print_row(const char *name, const char *value)
 static void rule(void)
 {
     static const char dashes[] = "------------------------------------------------------------------------------";
-    printf("+-%.16s-+-%.76s-+\n", dashes, dashes);
+    printf("+-%.16s-+-%.*s-+\n", dashes, TEXT_COLUMNS, dashes);
 }
 
 static const char *strategy_text(const struct options *options)
@@ -84,13 +85,15 @@ static void print_idle(const struct options *options)
 
 static void print_batch(const struct options *options)
 {
-    char pieces[128];
+    char pieces[128], text[256];
 
     describe_pieces(options, pieces, sizeof pieces);
     ROW("global batch", "%zu", options->global_batch);
-    if (strlen(pieces) <= 4) {
-        ROW("as PyTorch says", "DataParallel: batch %zu; DistributedDataParallel on %d: batch %s per process",
-            options->global_batch, options->gpus, pieces);
+    int length =
+        snprintf(text, sizeof text, "DataParallel: batch %zu; DistributedDataParallel on %d: batch %s per process",
+                 options->global_batch, options->gpus, pieces);
+    if (length <= TEXT_COLUMNS) {
+        print_row("as PyTorch says", text);
     } else {
         ROW("as PyTorch says", "DataParallel: batch %zu;", options->global_batch);
         ROW("", "DistributedDataParallel on %d: batch %s per process", options->gpus, pieces);

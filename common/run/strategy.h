@@ -81,6 +81,10 @@ int engine_print_device_count(void);
 
 extern const struct strategy strategy_single; /* common/run/single.c */
 
+/* Writes --json of a run that ended with this exit code before rank 0 could: the settings that are known, and why
+ * (log_last_error). Without --json nothing. */
+int engine_report_failure(const struct strategy *strategy, const struct options *options, int status);
+
 /* Runs a whole training as options say: opens data and model, verification (--checksum), warm-up, timed steps,
  * evaluation, output on terminal and --json. Called by every rank. Returns an exit code. */
 int engine_run(const struct strategy *strategy, const struct options *options, struct world *world);

@@ -107,15 +107,37 @@ out:
     return status;
 }
 
-/* "PATH.XXXXXXXXXXXXXXXX.tmp", opened; the name is the caller's (free). -1 with errno. */
-static int open_temporary(const char *path, char **name)
+/* The folder that holds the path; the caller frees. */
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash == path ? strdup("/") : slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
+}
+
+/* A name beside the path that nobody has: "PATH.XXXXXXXXXXXXXXXX.tmp"; the caller frees. */
+static char *temporary_name(const char *path)
 {
     uint64_t random = 0;
-    if (getentropy(&random, sizeof(random)) || asprintf(name, "%s.%016jx.tmp", path, (uintmax_t)random) < 0) {
-        *name = NULL;
+    char *name = NULL;
+    if (getentropy(&random, sizeof(random)) || asprintf(&name, "%s.%016jx.tmp", path, (uintmax_t)random) < 0)
+        return NULL;
+    return name;
+}
+
+/* A new file in the path's folder, without a name where the file system can (*name is NULL then): whoever is killed
+ * now leaves nothing. Else under temporary_name. -1 with errno. */
+static int open_temporary(const char *path, char **name)
+{
+    char *folder = folder_of(path);
+    *name = NULL;
+    if (!folder)
         return -1;
-    }
-    int descriptor = open(*name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    int descriptor = open(folder, O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+    free(folder);
+    if (descriptor >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL))
+        return descriptor;
+    *name = temporary_name(path);
+    descriptor = *name ? open(*name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666) : -1;
     if (descriptor < 0) {
         int kept = errno;
         free(*name);
@@ -125,11 +147,27 @@ static int open_temporary(const char *path, char **name)
     return descriptor;
 }
 
+/* Gives a file without a name its temporary one. 0, or -1 with errno. */
+static int name_temporary(int descriptor, const char *path, char **name)
+{
+    char link[64];
+    if (*name)
+        return 0;
+    *name = temporary_name(path);
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", descriptor);
+    if (*name && linkat(AT_FDCWD, link, AT_FDCWD, *name, AT_SYMLINK_FOLLOW) == 0)
+        return 0;
+    int kept = errno;
+    free(*name);
+    *name = NULL;
+    errno = kept;
+    return -1;
+}
+
 /* Makes a rename durable. File systems that can't sync a folder say EINVAL: then there is nothing more to do. */
 static int sync_folder(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    char *folder = slash == path ? strdup("/") : slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
+    char *folder = folder_of(path);
     if (!folder)
         return -1;
     int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -194,7 +232,7 @@ static int replace(const char *path, const void *data, size_t bytes)
     if (descriptor < 0)
         goto failed;
     step = "write";
-    if (write_whole(descriptor, data, bytes) || fsync(descriptor))
+    if (write_whole(descriptor, data, bytes) || fsync(descriptor) || name_temporary(descriptor, path, &temporary))
         goto failed;
     step = "close";
     int closed = close(descriptor);
@@ -240,7 +278,8 @@ static int try_beside(const char *path)
         return EXIT_RESOURCE;
     }
     close(descriptor);
-    unlink(temporary);
+    if (temporary)
+        unlink(temporary);
     free(temporary);
     return EXIT_OK;
 }

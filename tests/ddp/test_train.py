@@ -344,6 +344,40 @@ def test_collectives_that_do_not_match():
         check("rank 2 called all-reduce of" in run.err and "rank 0 all-reduce of" in run.err, f"stderr:\n{run.err}")
 
 
+def test_the_last_line_tells_of_any_end():
+    """--json of a run that is killed, interrupted or never comes together: by rank 0, by the launcher if it can't."""
+    cases = [(["--steps", 9], fault(f"kill{phase}:{rank}:step{step}"), 137, f"rank {rank} (pid ")
+             for phase, rank, step in (("", 0, 5), ("", 1, 5), ("-at-start", 0, 0), ("-at-close", 0, 0), ("-at-end", 1, 0))]
+    cases += [(["--steps", 9], fault("exit3:1:step5"), 3, "rank 1 (pid "),
+              (["--steps", 9], fault("noexec:1:step0"), 3, "rank 1 can't be started"),
+              (["--steps", 9, "--device-memory", 1, "--width", 2048], {}, 3, "memory"),
+              (["--steps", 9, "--global-batch", 100000], {}, 2, "100000")]
+    for arguments, env, code, text in cases:
+        with folder() as path:
+            file = os.path.join(path, "run.json")
+            run = ddp(*SMALL, "--gpus", 2, *arguments, "--json", file, env=env)
+            check(run.finish() == code, f"exit code {run.process.returncode}, expected {code}; stderr:\n{run.err}")
+            last = last_line_of(file)
+            check(last["type"] == "summary" and last["status"] != "ok" and text in last["reason"], f"{env}: {last}")
+            check((last["strategy"], last["model"], last["gpus"]) == ("ddp", "mlp", 2), f"{last}")
+            check(os.listdir(path) == ["run.json"], f"left: {os.listdir(path)}")
+    with folder() as path:
+        file = os.path.join(path, "run.json")
+        run = ddp(*SMALL, "--gpus", 2, "--steps", 1000000, "--json", file)
+        run.wait_step(0, 5)
+        os.kill(run.pid, signal.SIGTERM)
+        expect(run, 143)
+        check("interrupted by signal 15" in last_line_of(file)["reason"], f"{last_line_of(file)}")
+        runs = by_hand(hand("--rendezvous-timeout", 0.5, "--json", file), (0,), 2, free_port())
+        expect(runs[0], 5, limit=1.5)
+        check("missing ranks: 1" in last_line_of(file)["reason"], f"{last_line_of(file)}")
+
+
+def last_line_of(file):
+    with open(file, encoding="utf-8") as text:
+        return json.loads(text.readlines()[-1])
+
+
 def test_a_slow_rank_is_no_fault():
     expect(ddp(*SMALL, "--gpus", 4, "--steps", 10, env=fault("slow:2:step0")), 0)
 
