@@ -30,6 +30,7 @@ enum ending { RUNNING, LEAVING, TERMINATING, KILLING };
 struct cause {
     int exit_code;     /* 0: nothing has gone wrong */
     bool by_exit_code; /* a rank left by itself: perhaps only because another one died */
+    int rank;          /* that one */
     char text[512];    /* of the last line */
 };
 
@@ -114,18 +115,26 @@ static uint64_t place_of(const struct watch *watch, int rank)
     return watch->run->processes[rank].stopped ? 0 : step * PROGRESS_PHASES + (uint64_t)phase + 1;
 }
 
-/* A rank left because of a time limit: for whom did it wait? Names the rank that is furthest behind it, if one is. */
-static void name_straggler(const struct watch *watch, int waiting, char *text, size_t size)
+/* A rank left because of a time limit: for whom did it wait? Those that waited with it have left too by now, so it is a
+ * rank that is still there; if none is, one that was behind. Adds its name to the cause. */
+static void name_straggler(struct watch *watch)
 {
-    int straggler = waiting;
-    for (int rank = 0; rank < watch->run->ranks; rank++)
-        if (place_of(watch, rank) < place_of(watch, straggler))
+    struct cause *cause = &watch->cause;
+    const struct rank_process *processes = watch->run->processes;
+    int straggler = cause->rank;
+    if (cause->exit_code != EXIT_TIME_LIMIT || !cause->by_exit_code)
+        return;
+    for (int rank = 0; rank < watch->run->ranks; rank++) {
+        bool here = processes[rank].pidfd >= 0, there = processes[straggler].pidfd >= 0;
+        if (here > there || (here == there && place_of(watch, rank) < place_of(watch, straggler)))
             straggler = rank;
+    }
     char who[64], where[128];
+    size_t length = strlen(cause->text);
     describe_rank(watch, straggler, who, sizeof(who), where, sizeof(where));
-    if (straggler != waiting)
-        snprintf(text, size, "; furthest behind is %s%s %s", who,
-                 watch->run->processes[straggler].stopped ? ", stopped," : "", where);
+    if (straggler != cause->rank)
+        snprintf(cause->text + length, sizeof(cause->text) - length, "; furthest behind is %s%s %s", who,
+                 processes[straggler].stopped ? ", stopped," : "", where);
 }
 
 /* What the end of a rank means for the run; exit code 0: nothing, it was to end, or ended by our will. */
@@ -134,7 +143,7 @@ static struct cause judge(const struct watch *watch, int rank, const siginfo_t *
     struct cause cause = {0};
     uint64_t step;
     enum progress_phase phase = progress_read(rank, &step);
-    char who[64], where[128], straggler[256] = "";
+    char who[64], where[128];
     describe_rank(watch, rank, who, sizeof(who), where, sizeof(where));
     if (info->si_code != CLD_EXITED) {
         if (is_our_signal(watch, info->si_status))
@@ -144,12 +153,10 @@ static struct cause judge(const struct watch *watch, int rank, const siginfo_t *
         snprintf(cause.text, sizeof(cause.text), "%s died of signal %d (SIG%s) %s", who, info->si_status,
                  name ? name : "?", where);
     } else if (info->si_status != 0) {
-        if (info->si_status == EXIT_TIME_LIMIT)
-            name_straggler(watch, rank, straggler, sizeof(straggler));
         cause.exit_code = info->si_status;
         cause.by_exit_code = true;
-        snprintf(cause.text, sizeof(cause.text), "%s ended with exit code %d %s%s", who, info->si_status, where,
-                 straggler);
+        cause.rank = rank;
+        snprintf(cause.text, sizeof(cause.text), "%s ended with exit code %d %s", who, info->si_status, where);
     } else if (phase != PROGRESS_END) {
         cause.exit_code = EXIT_CHECK_FAILED;
         snprintf(cause.text, sizeof(cause.text), "%s left after step %llu of %llu with exit code 0", who,
@@ -263,6 +270,7 @@ static bool on_deadline(struct watch *watch)
         return true;
     }
     if (watch->ending == LEAVING) {
+        name_straggler(watch);
         terminate(watch, SIGTERM);
         return true;
     }
@@ -323,11 +331,14 @@ static void reap(struct supervision *run)
     }
 }
 
+/* Had they all left within the farewell, nobody has named the straggler yet. */
 static int run_watch(struct watch *watch)
 {
     if (watch->cause.exit_code)
         terminate(watch, SIGTERM);
     loop(watch);
+    if (watch->ending == LEAVING)
+        name_straggler(watch);
     reap(watch->run);
     if (watch->cause.text[0])
         log_error("%s, after %.2f s; exit code %d", watch->cause.text, clock_seconds() - watch->run->started_s,
