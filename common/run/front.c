@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "sys/copies.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
 
@@ -95,18 +96,6 @@ static int count_devices(const char *path)
     return length > 0 && status == 0 ? (int)strtol(answer, NULL, 10) : 0;
 }
 
-/* Of the processes that a launcher starts on this machine the first one speaks for all. */
-static bool is_first_here(void)
-{
-    static const char *const names[] = {"LOCAL_RANK",      "RANK",    "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK",
-                                        "MPI_LOCALRANKID", "PMI_RANK"};
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (getenv(names[i]))
-            return !strcmp(getenv(names[i]), "0");
-    return true;
-}
-
 /* For the trainer to say when it has found the other options good (log_note). */
 static void leave_note(int devices, bool built)
 {
@@ -117,7 +106,7 @@ static void leave_note(int devices, bool built)
     else
         snprintf(note, sizeof note, "--device auto: %s, so this runs on soft GPUs",
                  built ? "no CUDA device answers" : "this build has no CUDA backend");
-    if (is_first_here())
+    if (copies_first_here())
         (void)setenv(ENV_NOTE, note, 1);
     else
         (void)unsetenv(ENV_NOTE);
@@ -133,7 +122,7 @@ static int choose(char *path, size_t size, const char *asked, bool text_only)
     if (asked && !strcmp(asked, "cuda")) {
         if (built && (text_only || count_devices(path) > 0))
             return EXIT_OK;
-        if (is_first_here())
+        if (copies_first_here())
             log_error("--device cuda: %s; use --device soft",
                       built ? "no CUDA device answers" : "this build has no CUDA backend");
         return EXIT_RESOURCE;

@@ -271,7 +271,7 @@ def test_the_front_speaks_once(folder):
     """What it found out it says after the options were found good, and for all ranks of a machine once."""
     _, err = run(["--steps", "x"], expected=2, program=front)
     check(len(err.splitlines()) == 1 and "--steps x" in err, err)
-    for rank, lines in (("0", 1), ("1", 0)):
+    for rank, lines in (("0", 1), ("1", 0)):   # LOCAL_RANK alone is no launcher's
         _, err = run(SMALL + ["--steps", "1"], program=front, env={"LOCAL_RANK": rank})
         check(err.count("--device auto: ") == lines, err)
     copy = os.path.join(folder, os.path.basename(front))
@@ -282,6 +282,18 @@ def test_the_front_speaks_once(folder):
     for rank, lines in (("0", 1), ("1", 0)):
         _, err = run(["--device", "cuda"], expected=3, program=copy, env={"LOCAL_RANK": rank})
         check(len(err.splitlines()) == lines and (rank != "0" or "use --device soft" in err), err)
+
+
+def test_copies_are_refused(folder):
+    """mpirun -n 2 dp-train would train twice, side by side."""
+    for variables in ({"OMPI_COMM_WORLD_RANK": "{}", "OMPI_COMM_WORLD_SIZE": "2"}, {"PMI_RANK": "{}", "PMI_SIZE": "2"},
+                      {"RANK": "{}", "WORLD_SIZE": "2", "LOCAL_RANK": "{}"}, {"SLURM_PROCID": "{}", "SLURM_STEP_NUM_TASKS": "2"}):
+        for rank in 0, 1:
+            out, err = run(SMALL + ["--steps", "1"], expected=3, env={k: v.format(rank) for k, v in variables.items()})
+            check(out == "" and len(err.splitlines()) == 1 - rank, err)
+            check(rank or "started once" in err, err)
+    run(SMALL + ["--steps", "1"], env={"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1"})
+    run(SMALL + ["--steps", "1"], env={"SLURM_PROCID": "0", "SLURM_NTASKS": "2"})   # a batch script
 
 
 def test_out_of_memory(folder):
