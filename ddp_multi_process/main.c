@@ -21,7 +21,10 @@ static int launch_ranks(const struct options *options, char **argv)
                                   .timeout_s = options->timeout,
                                   .argv = argv,
                                   .steps = options->epochs ? 0 : (uint64_t)(options->warmup + options->steps)};
-    return launcher_run(&launch);
+    int status = launcher_run(&launch);
+    if (status && !progress_failure_reported()) /* rank 0 was killed, or had told of a good end before another was */
+        (void)engine_report_failure(&strategy_ddp, options, status);
+    return status;
 }
 
 /* --gpus is what the launcher says, if it was given at all. */
@@ -94,8 +97,13 @@ static int run_rank(struct options *options, const struct environment *environme
         status = name_record(options, environment);
     if (!status)
         status = engine_configure(options, environment->local_world_size);
+    world.reported = progress_set_reported;
     if (!status)
         status = engine_run(&strategy_ddp, options, &world);
+    else if (environment->rank == 0) {
+        (void)engine_report_failure(&strategy_ddp, options, status);
+        progress_set_reported(status);
+    }
     if (!status) /* else the launcher tells where it failed */
         progress_reach(environment->rank, PROGRESS_END, 0);
     rendezvous_close(&world);
@@ -115,7 +123,10 @@ int main(int argc, char **argv)
         return status ? status : engine_print_device_count();
     }
     status = environment_read(&environment, options.local_rank);
+    if (!status)
+        status = engine_check_backend(&options);
     if (status)
         return status;
+    log_note();
     return environment.source ? run_rank(&options, &environment) : launch_ranks(&options, argv);
 }

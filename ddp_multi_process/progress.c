@@ -16,6 +16,7 @@
 
 struct entry {
     _Alignas(64) _Atomic uint64_t word; /* step * 256 + phase */
+    _Atomic int reported;               /* rank 0: exit code of its report; 0: a good end, or none yet */
 };
 
 static struct entry *page; /* of the process: set once, before any rank runs in it */
@@ -70,4 +71,15 @@ enum progress_phase progress_read(int rank, uint64_t *step)
     uint64_t phase = word & 0xff;
     *step = word >> 8;
     return phase < PROGRESS_PHASES ? (enum progress_phase)phase : PROGRESS_START;
+}
+
+void progress_set_reported(int status)
+{
+    if (page)
+        atomic_store_explicit(&page[0].reported, status, memory_order_release);
+}
+
+bool progress_failure_reported(void)
+{
+    return page && atomic_load_explicit(&page[0].reported, memory_order_acquire) != EXIT_OK;
 }

@@ -7,6 +7,7 @@
 #ifndef DDP_PROGRESS_H
 #define DDP_PROGRESS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum progress_phase {
@@ -30,6 +31,11 @@ int progress_attach(int fd, int ranks);
 
 /* This rank has come to this phase and step. */
 void progress_reach(int rank, enum progress_phase phase, uint64_t step);
+
+/* Rank 0 has written a report that tells of this exit code. Is there one that tells of a failure? Without a page: no.
+ */
+void progress_set_reported(int status);
+bool progress_failure_reported(void);
 
 /* Where a rank is. Without a page: start. */
 enum progress_phase progress_read(int rank, uint64_t *step);

@@ -40,19 +40,18 @@ struct ddp {
     int micro_batches; /* of the step so far */
     size_t samples;
     uint64_t step; /* from 1: for the progress page */
-    bool failed;
 };
 
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
 
-static void ddp_close(void *state)
+static void ddp_close(void *state, bool failed)
 {
     struct ddp *ddp = state;
-    if (!ddp->failed) /* else the launcher is told where it failed */
+    if (!failed) /* else the launcher is told where it failed */
         progress_reach(ddp->world->rank, PROGRESS_CLOSE, ddp->step);
     (void)cudaSetDevice(ddp->device);
     if (ddp->comm) /* after a failure a collective may be under way that never ends */
-        (void)(ddp->failed ? ncclCommAbort(ddp->comm) : ncclCommDestroy(ddp->comm));
+        (void)(failed ? ncclCommAbort(ddp->comm) : ncclCommDestroy(ddp->comm));
     if (ddp->replica.compute)
         (void)cudaStreamSynchronize(ddp->replica.compute);
     reducer_close(&ddp->reducer);
@@ -180,8 +179,7 @@ static int ddp_open(void **state, const struct run *run)
     progress_reach(run->world->rank, PROGRESS_OPEN, 0);
     int status = open_all(ddp, run);
     if (status) {
-        ddp->failed = true;
-        ddp_close(ddp);
+        ddp_close(ddp, true);
         return status;
     }
     *state = ddp;
@@ -259,10 +257,7 @@ static int enqueue_step(struct ddp *ddp, const struct batch *batch)
 
 static int ddp_step(void *state, const struct batch *batch)
 {
-    struct ddp *ddp = state;
-    int status = enqueue_step(ddp, batch);
-    ddp->failed = status != EXIT_OK;
-    return status;
+    return enqueue_step(state, batch);
 }
 
 static int ddp_finish(void *state, struct step_result *result)
@@ -270,10 +265,7 @@ static int ddp_finish(void *state, struct step_result *result)
     struct ddp *ddp = state;
     progress_reach(ddp->world->rank, PROGRESS_FINISH, ddp->step);
     *result = (struct step_result){.samples = ddp->samples};
-    int status = gpu_stream_finish(ddp->replica.compute, ddp->comm, ddp->options->timeout);
-    ddp->failed = status != EXIT_OK;
-    if (status)
-        return status;
+    TRY(gpu_stream_finish(ddp->replica.compute, ddp->comm, ddp->options->timeout));
     for (int k = 0; k < ddp->micro_batches; k++)
         result->loss_sum += (double)*ddp->losses[k].host_sum;
     return EXIT_OK;

@@ -24,12 +24,13 @@
 #define NEVER 1e18
 #define SIGNAL_EVENT UINT32_MAX
 
-enum ending { RUNNING, TERMINATING, KILLING };
+enum ending { RUNNING, LEAVING, TERMINATING, KILLING };
 
 /* Why the run ends. */
 struct cause {
     int exit_code;     /* 0: nothing has gone wrong */
     bool by_exit_code; /* a rank left by itself: perhaps only because another one died */
+    int rank;          /* that one */
     char text[512];    /* of the last line */
 };
 
@@ -38,7 +39,7 @@ struct watch {
     int epoll_fd;
     int alive;
     enum ending ending;
-    double escalate_s; /* when TERM becomes KILL, and KILL becomes giving up */
+    double escalate_s; /* when the farewell becomes TERM, TERM becomes KILL, and KILL becomes giving up */
     struct cause cause;
 };
 
@@ -66,12 +67,22 @@ static void signal_all(const struct watch *watch, int signal_number)
 /* TERM (or the user's own signal) first; CONT lets a stopped rank get it. */
 static void terminate(struct watch *watch, int signal_number)
 {
-    if (watch->ending != RUNNING)
+    if (watch->ending >= TERMINATING)
         return;
     watch->ending = TERMINATING;
     watch->escalate_s = clock_seconds() + TERM_TO_KILL_S;
     signal_all(watch, signal_number);
     signal_all(watch, SIGCONT);
+}
+
+/* A rank has left with a code: what it has seen the others mostly see too, and leave with their own words; a stopped
+ * or spinning one does not. */
+static void say_farewell(struct watch *watch)
+{
+    if (watch->ending != RUNNING)
+        return;
+    watch->ending = LEAVING;
+    watch->escalate_s = clock_seconds() + LEAVING_S;
 }
 
 static void kill_all(struct watch *watch)
@@ -92,7 +103,7 @@ static void blame(struct watch *watch, const struct cause *cause)
 
 static bool is_our_signal(const struct watch *watch, int signal_number)
 {
-    return (watch->ending != RUNNING && signal_number == SIGTERM) ||
+    return (watch->ending >= TERMINATING && signal_number == SIGTERM) ||
            (watch->ending == KILLING && signal_number == SIGKILL);
 }
 
@@ -104,18 +115,26 @@ static uint64_t place_of(const struct watch *watch, int rank)
     return watch->run->processes[rank].stopped ? 0 : step * PROGRESS_PHASES + (uint64_t)phase + 1;
 }
 
-/* A rank left because of a time limit: for whom did it wait? Names the rank that is furthest behind it, if one is. */
-static void name_straggler(const struct watch *watch, int waiting, char *text, size_t size)
+/* A rank left because of a time limit: for whom did it wait? Those that waited with it have left too by now, so it is a
+ * rank that is still there; if none is, one that was behind. Adds its name to the cause. */
+static void name_straggler(struct watch *watch)
 {
-    int straggler = waiting;
-    for (int rank = 0; rank < watch->run->ranks; rank++)
-        if (place_of(watch, rank) < place_of(watch, straggler))
+    struct cause *cause = &watch->cause;
+    const struct rank_process *processes = watch->run->processes;
+    int straggler = cause->rank;
+    if (cause->exit_code != EXIT_TIME_LIMIT || !cause->by_exit_code)
+        return;
+    for (int rank = 0; rank < watch->run->ranks; rank++) {
+        bool here = processes[rank].pidfd >= 0, there = processes[straggler].pidfd >= 0;
+        if (here > there || (here == there && place_of(watch, rank) < place_of(watch, straggler)))
             straggler = rank;
+    }
     char who[64], where[128];
+    size_t length = strlen(cause->text);
     describe_rank(watch, straggler, who, sizeof(who), where, sizeof(where));
-    if (straggler != waiting)
-        snprintf(text, size, "; furthest behind is %s%s %s", who,
-                 watch->run->processes[straggler].stopped ? ", stopped," : "", where);
+    if (straggler != cause->rank)
+        snprintf(cause->text + length, sizeof(cause->text) - length, "; furthest behind is %s%s %s", who,
+                 processes[straggler].stopped ? ", stopped," : "", where);
 }
 
 /* What the end of a rank means for the run; exit code 0: nothing, it was to end, or ended by our will. */
@@ -124,7 +143,7 @@ static struct cause judge(const struct watch *watch, int rank, const siginfo_t *
     struct cause cause = {0};
     uint64_t step;
     enum progress_phase phase = progress_read(rank, &step);
-    char who[64], where[128], straggler[256] = "";
+    char who[64], where[128];
     describe_rank(watch, rank, who, sizeof(who), where, sizeof(where));
     if (info->si_code != CLD_EXITED) {
         if (is_our_signal(watch, info->si_status))
@@ -134,12 +153,10 @@ static struct cause judge(const struct watch *watch, int rank, const siginfo_t *
         snprintf(cause.text, sizeof(cause.text), "%s died of signal %d (SIG%s) %s", who, info->si_status,
                  name ? name : "?", where);
     } else if (info->si_status != 0) {
-        if (info->si_status == EXIT_TIME_LIMIT)
-            name_straggler(watch, rank, straggler, sizeof(straggler));
         cause.exit_code = info->si_status;
         cause.by_exit_code = true;
-        snprintf(cause.text, sizeof(cause.text), "%s ended with exit code %d %s%s", who, info->si_status, where,
-                 straggler);
+        cause.rank = rank;
+        snprintf(cause.text, sizeof(cause.text), "%s ended with exit code %d %s", who, info->si_status, where);
     } else if (phase != PROGRESS_END) {
         cause.exit_code = EXIT_CHECK_FAILED;
         snprintf(cause.text, sizeof(cause.text), "%s left after step %llu of %llu with exit code 0", who,
@@ -163,7 +180,10 @@ static void on_exit_event(struct watch *watch, int rank)
     if (!cause.exit_code)
         return;
     blame(watch, &cause);
-    terminate(watch, SIGTERM);
+    if (cause.by_exit_code)
+        say_farewell(watch);
+    else
+        terminate(watch, SIGTERM);
 }
 
 /* Stops and continuations; exits come by pidfd. */
@@ -188,7 +208,7 @@ static void on_child_signal(struct watch *watch)
 /* INT, TERM, HUP of the launcher itself: passed on; a second one kills. */
 static void on_interrupt(struct watch *watch, int signal_number)
 {
-    if (watch->ending != RUNNING) {
+    if (watch->ending >= TERMINATING) {
         kill_all(watch);
         return;
     }
@@ -249,6 +269,11 @@ static bool on_deadline(struct watch *watch)
         end_stopped_run(watch);
         return true;
     }
+    if (watch->ending == LEAVING) {
+        name_straggler(watch);
+        terminate(watch, SIGTERM);
+        return true;
+    }
     if (watch->ending == TERMINATING) {
         kill_all(watch);
         return true;
@@ -306,11 +331,14 @@ static void reap(struct supervision *run)
     }
 }
 
+/* Had they all left within the farewell, nobody has named the straggler yet. */
 static int run_watch(struct watch *watch)
 {
     if (watch->cause.exit_code)
         terminate(watch, SIGTERM);
     loop(watch);
+    if (watch->ending == LEAVING)
+        name_straggler(watch);
     reap(watch->run);
     if (watch->cause.text[0])
         log_error("%s, after %.2f s; exit code %d", watch->cause.text, clock_seconds() - watch->run->started_s,

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#define LEAVING_S 0.4      /* for the others to say why and to report, when a rank has left by itself */
 #define TERM_TO_KILL_S 2.0 /* from the polite end to SIGKILL, and from there to giving up */
 
 struct rank_process {

@@ -127,7 +127,7 @@ static inline cudaStream_t dp_compute(const struct dp *dp, int device)
 
 /* ---- open.c: of the strategy's table ---- */
 int dp_open(void **state, const struct run *run);
-void dp_close(void *state);
+void dp_close(void *state, bool failed);
 
 /* ---- scatter.c ---- */
 int dp_scatter_open(struct dp *dp);
@@ -138,6 +138,7 @@ uint64_t dp_scatter_bytes(const struct dp *dp, const struct dp_pass *pass);
 
 /* ---- replicate.c ---- */
 int dp_replicate_open(struct dp *dp);
+void dp_abort(struct dp *dp); /* the communicators: no collective waits any longer */
 void dp_replicate_close(struct dp *dp);
 int dp_replicate(struct dp *dp, const struct dp_pass *pass);
 uint64_t dp_replicate_bytes(const struct dp *dp, const struct dp_pass *pass);

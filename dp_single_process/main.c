@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "dp.h"
+#include "sys/copies.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
 
@@ -20,5 +21,7 @@ int main(int argc, char **argv)
     TRY(engine_configure(&options, options.gpus));
     if (options.device_count)
         return engine_print_device_count();
+    TRY(copies_refuse("without mpirun, or start ddp-train"));
+    log_note();
     return engine_run(!strcmp(options.strategy, "single") ? &strategy_single : &strategy_dp, &options, &world);
 }

@@ -149,11 +149,13 @@ static void close_device(struct dp_device *device)
     replica_close(&device->replica);
 }
 
-void dp_close(void *state)
+void dp_close(void *state, bool failed)
 {
     struct dp *dp = state;
 
     dp_workers_close(dp);
+    if (failed)
+        dp_abort(dp);
     for (int r = 0; r < dp->devices_asked; r++)
         if (dp->device[r].replica.compute) {
             (void)cudaStreamSynchronize(dp->device[r].replica.copy);
@@ -195,7 +197,7 @@ int dp_open(void **state, const struct run *run)
     }
     int status = open_parts(dp);
     if (status) {
-        dp_close(dp);
+        dp_close(dp, true);
         return status;
     }
     *state = dp;

@@ -37,19 +37,26 @@ static void *at(void *flat, const struct dp_group *group)
     return (char *)flat + group->offset;
 }
 
+static int reduce_on(struct dp *dp, const struct dp_communicators *set, const struct dp_group *group, int r)
+{
+    void *gradients = at(dp->device[r].replica.gradients, group);
+
+    GPU_TRY(cudaSetDevice(r));
+    GPU_TRY(ncclReduce(gradients, gradients, group->bytes / sizeof(float), ncclFloat32, ncclSum, 0, set->comm[r],
+                       dp_compute(dp, r)));
+    return EXIT_OK;
+}
+
 /* NCCL meets on all compute streams: each rank comes when its backward pass is over. Rank order is device order. */
 static int reduce_by_nccl(struct dp *dp, const struct dp_communicators *set)
 {
     for (int g = 0; g < dp->group_count; g++) {
-        const struct dp_group *group = &dp->groups[g];
+        int status = EXIT_OK;
         GPU_TRY(ncclGroupStart());
-        for (int r = 0; r < set->n; r++) {
-            void *gradients = at(dp->device[r].replica.gradients, group);
-            GPU_TRY(cudaSetDevice(r));
-            GPU_TRY(ncclReduce(gradients, gradients, group->bytes / sizeof(float), ncclFloat32, ncclSum, 0,
-                               set->comm[r], dp_compute(dp, r)));
-        }
-        GPU_TRY(ncclGroupEnd());
+        for (int r = 0; r < set->n && !status; r++)
+            status = reduce_on(dp, set, &dp->groups[g], r);
+        int ended = GPU_STATUS(ncclGroupEnd());
+        TRY(status ? status : ended);
     }
     return EXIT_OK;
 }

@@ -6,10 +6,12 @@
  *
  * Bytes: P (n-1). Device 0 sends all of them on its own link, however many devices there are.
  */
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "dp.h"
 #include "gpu/backend.h"
+#include "run/fault.h"
 #include "run/schedule.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
@@ -99,6 +101,16 @@ int dp_replicate_open(struct dp *dp)
     return open_transport(dp);
 }
 
+/* After a failure one device may wait in a collective for another one that never comes. */
+void dp_abort(struct dp *dp)
+{
+    for (int i = 0; i < 2; i++) {
+        for (int r = 0; r < dp->communicators[i].n; r++)
+            (void)ncclCommAbort(dp->communicators[i].comm[r]);
+        dp->communicators[i].n = 0;
+    }
+}
+
 void dp_replicate_close(struct dp *dp)
 {
     for (int i = 0; i < 2; i++)
@@ -112,20 +124,32 @@ static void *at(void *flat, const struct dp_group *group)
     return (char *)flat + group->offset;
 }
 
+static int broadcast_on(struct dp *dp, const struct dp_communicators *set, const struct dp_group *group, int r,
+                        uint64_t step)
+{
+    void *parameters = at(dp->device[r].replica.parameters, group);
+
+    if (fault_planted("dp-broadcast", r, step)) {
+        log_error("device %d: planted failure in the broadcast of step %" PRIu64, r, step);
+        return EXIT_CHECK_FAILED;
+    }
+    GPU_TRY(cudaSetDevice(r));
+    GPU_TRY(ncclBroadcast(parameters, parameters, group->bytes / sizeof(float), ncclFloat32, 0, set->comm[r],
+                          dp_compute(dp, r)));
+    return EXIT_OK;
+}
+
 /* Every rank's broadcast is on its own compute stream: after its last use of the parameters, before its forward pass.
  */
-static int broadcast(struct dp *dp, const struct dp_communicators *set)
+static int broadcast(struct dp *dp, const struct dp_communicators *set, uint64_t step)
 {
     for (int g = 0; g < dp->group_count; g++) {
-        const struct dp_group *group = &dp->groups[g];
+        int status = EXIT_OK;
         GPU_TRY(ncclGroupStart());
-        for (int r = 0; r < set->n; r++) {
-            void *parameters = at(dp->device[r].replica.parameters, group);
-            GPU_TRY(cudaSetDevice(r));
-            GPU_TRY(ncclBroadcast(parameters, parameters, group->bytes / sizeof(float), ncclFloat32, 0, set->comm[r],
-                                  dp_compute(dp, r)));
-        }
-        GPU_TRY(ncclGroupEnd());
+        for (int r = 0; r < set->n && !status; r++)
+            status = broadcast_on(dp, set, &dp->groups[g], r, step);
+        int ended = GPU_STATUS(ncclGroupEnd()); /* also after a failure: an open group would keep the next call */
+        TRY(status ? status : ended);
     }
     return EXIT_OK;
 }
@@ -158,7 +182,7 @@ int dp_replicate(struct dp *dp, const struct dp_pass *pass)
     if (pass->n < 2)
         return EXIT_OK;
     phase_begin(PHASE_REPLICATE);
-    int status = set ? broadcast(dp, set) : copy_to_all(dp, pass->n);
+    int status = set ? broadcast(dp, set, pass->step) : copy_to_all(dp, pass->n);
     (void)nvtxRangePop();
     for (int r = 0; r < pass->n && !status; r++) {
         GPU_TRY(cudaSetDevice(r));

@@ -62,7 +62,6 @@ setup_build "$build" $options "$@" || exit 3
 
 say "testing $build"
 export UBSAN_OPTIONS="${UBSAN_OPTIONS:-halt_on_error=1:print_stacktrace=1}"
-export TSAN_OPTIONS="${TSAN_OPTIONS:-suppressions=$root/tests/run/tsan.supp}"
 # shellcheck disable=SC2086
 "$meson" test -C "$build" --no-rebuild --print-errorlogs --timeout-multiplier $((${sanitize:+5 *} 4)) $suites
 ended=$?

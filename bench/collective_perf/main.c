@@ -5,6 +5,7 @@
 #include "perf.h"
 
 #include "gpu/backend.h"
+#include "sys/copies.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
 #include "sys/topology.h"
@@ -28,6 +29,8 @@ int main(int argc, char **argv)
     int status = perf_options_parse(argc, argv, &options);
     if (status)
         return status < 0 ? EXIT_OK : status;
+    TRY(copies_refuse("without mpirun, and say --ranks"));
+    log_note();
     TRY(gpu_configure(&(struct gpu_settings){.devices_used = options.ranks}));
     TRY(check_devices(&options));
     if (options.ranks > topology_usable_cores() && gpu_backend_name()[0] == 's')

@@ -13,9 +13,9 @@
 
 #include "config.h"
 #include "gpu/backend.h"
-#include "run/nearest.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
+#include "sys/nearest.h"
 
 static const char usage[] =
     "Usage: collective-perf OPERATION [OPTION]...\n"
@@ -110,18 +110,31 @@ static int parse_device(const char *text)
 {
     if (!strcmp(text, GPU_VENDOR_NAME) || !strcmp(text, "auto"))
         return EXIT_OK;
-    log_error("--device %s: this program was built for %s", text, GPU_VENDOR_NAME);
-    return EXIT_USAGE;
+    if (strcmp(text, "soft") != 0 && strcmp(text, "cuda") != 0) {
+        log_error("--device %s: expected auto, cuda or soft", text);
+        return EXIT_USAGE;
+    }
+    log_error("--device %s: this program is built for %s: use --device %s", text, GPU_VENDOR_NAME, GPU_VENDOR_NAME);
+    return EXIT_RESOURCE;
 }
+
+static const char letters[] = "-R:m:b:e:f:i:n:w:c:d:o:r:hV";
 
 static int refuse_unknown(const char *text)
 {
     const char *names[LONG_OPTIONS], *typed = text + strspn(text, "-");
-    for (size_t i = 0; i < LONG_OPTIONS; i++)
+    bool known = typed[0] && !typed[1] && strchr(letters, typed[0]);
+    for (size_t i = 0; i < LONG_OPTIONS; i++) {
         names[i] = long_options[i].name;
-    const char *nearest = nearest_name(typed, names, LONG_OPTIONS);
-    log_error("%s: no such option, or its value is missing%s%s%s", text, nearest ? "; did you mean --" : "",
-              nearest ? nearest : "", nearest ? "?" : "");
+        known = known || !strcmp(names[i], typed);
+    }
+    const char *nearest = known ? NULL : nearest_name(typed, names, LONG_OPTIONS);
+    if (known)
+        log_error("%s: expected a value after it", text);
+    else if (nearest)
+        log_error("unknown option %s: did you mean --%s?", text, nearest);
+    else
+        log_error("unknown option %s: --help lists the known ones", text);
     return EXIT_USAGE;
 }
 
@@ -226,7 +239,7 @@ int perf_options_parse(int argc, char **argv, struct perf_options *options)
     const char *operation = NULL;
     int letter;
     opterr = 0;
-    while ((letter = getopt_long(argc, argv, "-R:m:b:e:f:i:n:w:c:d:o:r:hV", long_options, NULL)) != -1) {
+    while ((letter = getopt_long(argc, argv, letters, long_options, NULL)) != -1) {
         if (letter == 'h' || letter == 'V') {
             printf("%s", letter == 'h' ? usage : "collective-perf " PROJECT_VERSION "\n");
             return -1;

@@ -73,7 +73,8 @@ int gpu_device_count(int *count)
         return EXIT_OK;
     (void)cudaGetLastError();
     *count = 0;
-    log_error("no CUDA device: %s", error == cudaSuccess ? "none is visible" : cudaGetErrorString(error));
+    log_error("no CUDA device: %s; use --device soft",
+              error == cudaSuccess ? "none is visible" : cudaGetErrorString(error));
     return EXIT_RESOURCE;
 }
 

@@ -11,6 +11,7 @@
 #include "nn/model_types.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
+#include "sys/nearest.h"
 
 static const struct model_type *const model_types[] = {&model_mlp};
 
@@ -19,14 +20,18 @@ static const struct model_type *const model_types[] = {&model_mlp};
 static const struct model_type *find_type(const char *name)
 {
     char known[256] = "";
+    const char *names[MODEL_TYPES];
 
     for (size_t i = 0; i < MODEL_TYPES; i++) {
         if (strcmp(model_types[i]->name, name) == 0)
             return model_types[i];
+        names[i] = model_types[i]->name;
         size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", model_types[i]->name);
     }
-    log_error("model: '%s' found, expected one of: %s", name, known);
+    const char *nearest = nearest_name(name, names, MODEL_TYPES);
+    log_error("--model %s: expected %s%s%s%s%s", name, MODEL_TYPES > 1 ? "one of " : "", known,
+              nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "");
     return NULL;
 }
 

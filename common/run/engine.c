@@ -55,22 +55,27 @@ static int count_steps(struct engine *engine)
     return EXIT_OK;
 }
 
-static int check_paths(const struct options *options)
+/* Rank 0 writes what may flow into a pipe and what may not; each rank writes a record of its own. */
+static int check_paths(const struct engine *engine)
 {
-    const char *const paths[] = {options->json, options->trace, options->save, options->save_gradients};
+    const struct options *options = engine->options;
+    const char *const flowing[] = {options->json, options->trace}, *const whole[] = {options->save,
+                                                                                     options->save_gradients};
 
-    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
-        if (paths[i])
-            TRY(file_check_writable(paths[i]));
-    return EXIT_OK;
+    for (size_t i = 0; engine->world->rank == 0 && i < 2; i++) {
+        if (flowing[i])
+            TRY(file_check_output(flowing[i]));
+        if (whole[i])
+            TRY(file_check_writable(whole[i]));
+    }
+    return options->record ? file_check_writable(options->record) : EXIT_OK;
 }
 
 static int open_local(struct engine *engine)
 {
     const struct options *options = engine->options;
 
-    if (engine->world->rank == 0)
-        TRY(check_paths(options));
+    TRY(check_paths(engine));
     TRY(engine_open_data(options, &engine->dataset, &engine->model));
     engine->indices = calloc(options->global_batch + 1, sizeof *engine->indices);
     if (!engine->indices) {
@@ -80,6 +85,14 @@ static int open_local(struct engine *engine)
     if (options->global_batch)
         TRY(sampler_open(&engine->sampler, engine->dataset.train_count, options->global_batch, options->seed));
     return EXIT_OK;
+}
+
+/* Of many ranks on a host that has no device one says so. */
+static int count_devices(const struct engine *engine)
+{
+    int devices = 0;
+
+    return engine->world->local_rank == 0 ? gpu_device_count(&devices) : EXIT_OK;
 }
 
 static int open_strategy(struct engine *engine)
@@ -125,6 +138,7 @@ static int prepare(struct engine *engine)
     struct world *world = engine->world;
 
     TRY(world_agree(world, open_local(engine)));
+    TRY(world_agree(world, count_devices(engine)));
     TRY(world_agree(world, open_strategy(engine)));
     TRY(engine_verify(engine));
     TRY(world_agree(world, resume(engine)));
@@ -178,6 +192,7 @@ static int run_all(struct engine *engine, struct results *results)
     results->evaluation = evaluation;
     results->evaluated = evaluation.samples > 0;
     TRY(save(engine));
+    engine->complete = true;
     screen_end(engine, results);
     return engine->world->rank == 0 && !options->shape_only ? check_loss(engine, results) : EXIT_OK;
 }
@@ -185,7 +200,7 @@ static int run_all(struct engine *engine, struct results *results)
 static void close_all(struct engine *engine)
 {
     if (engine->state)
-        engine->strategy->close(engine->state);
+        engine->strategy->close(engine->state, !engine->complete);
     trace_close(&engine->trace);
     free(engine->rows);
     free(engine->indices);
@@ -204,6 +219,8 @@ int engine_run(const struct strategy *strategy, const struct options *options, s
     if (world->rank == 0 && options->json) {
         int written = report_json(&engine, results.devices ? &results : NULL, status);
         status = status ? status : written;
+        if (world->reported)
+            world->reported(status);
     }
     results_close(&results);
     close_all(&engine);
@@ -211,7 +228,25 @@ int engine_run(const struct strategy *strategy, const struct options *options, s
     return status ? status : finished;
 }
 
+int engine_report_failure(const struct strategy *strategy, const struct options *options, int status)
+{
+    const struct engine engine = {.strategy = strategy, .options = options};
+
+    return options->json ? report_json(&engine, NULL, status) : EXIT_OK;
+}
+
 /* ---- the backend ------------------------------------------------------------------------------------------------- */
+
+int engine_check_backend(const struct options *options)
+{
+    const char *asked = options->device == DEVICE_CUDA ? "cuda" : options->device == DEVICE_SOFT ? "soft" : NULL;
+
+    if (!asked || !strcmp(asked, gpu_backend_name()))
+        return EXIT_OK;
+    log_error("--device %s: this program is built for %s: use --device %s", asked, gpu_backend_name(),
+              gpu_backend_name());
+    return EXIT_RESOURCE;
+}
 
 int engine_configure(const struct options *options, int devices)
 {
@@ -223,12 +258,8 @@ int engine_configure(const struct options *options, int devices)
         .record_path = options->record,
         .shape_only = options->shape_only,
     };
-    const char *asked = options->device == DEVICE_CUDA ? "cuda" : options->device == DEVICE_SOFT ? "soft" : NULL;
 
-    if (asked && strcmp(asked, gpu_backend_name()) != 0) {
-        log_error("--device %s: this program is built for %s", asked, gpu_backend_name());
-        return EXIT_RESOURCE;
-    }
+    TRY(engine_check_backend(options));
     return gpu_configure(&settings);
 }
 

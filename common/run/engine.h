@@ -64,6 +64,7 @@ struct engine {
     int row_count;
     struct trace trace;
     bool verified;
+    bool complete; /* all that was planned has been done: nobody waits for anybody */
     uint64_t checksum;                   /* after the verification */
     double busy_before[RUN_MAX_DEVICES]; /* seconds, by device of this rank, when the timed steps began */
     bool opening_strategy;               /* a lack of resources now is a lack of device memory */
@@ -112,7 +113,7 @@ double device_utilization(const struct device_row *device);
 
 /* ---- report_json.c, report_screen.c: rank 0 ---- */
 
-/* Writes the whole file at the end (file_write_atomic). results NULL: the run failed with exit code `status`. */
+/* Writes the whole file at the end (file_write_output). results NULL: the run failed with exit code `status`. */
 int report_json(const struct engine *engine, const struct results *results, int status);
 
 void screen_start(const struct engine *engine);

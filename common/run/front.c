@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "sys/copies.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
 
@@ -95,6 +96,22 @@ static int count_devices(const char *path)
     return length > 0 && status == 0 ? (int)strtol(answer, NULL, 10) : 0;
 }
 
+/* For the trainer to say when it has found the other options good (log_note). */
+static void leave_note(int devices, bool built)
+{
+    char note[96];
+
+    if (devices > 0)
+        snprintf(note, sizeof note, "--device auto: %d CUDA device%s", devices, devices == 1 ? " answers" : "s answer");
+    else
+        snprintf(note, sizeof note, "--device auto: %s, so this runs on soft GPUs",
+                 built ? "no CUDA device answers" : "this build has no CUDA backend");
+    if (copies_first_here())
+        (void)setenv(ENV_NOTE, note, 1);
+    else
+        (void)unsetenv(ENV_NOTE);
+}
+
 static int choose(char *path, size_t size, const char *asked, bool text_only)
 {
     int status = trainer_path(path, size, "cuda");
@@ -103,21 +120,18 @@ static int choose(char *path, size_t size, const char *asked, bool text_only)
     if (status)
         return status;
     if (asked && !strcmp(asked, "cuda")) {
-        if (built)
+        if (built && (text_only || count_devices(path) > 0))
             return EXIT_OK;
-        log_error("--device cuda: this build has no CUDA backend (%s is not there)", path);
+        if (copies_first_here())
+            log_error("--device cuda: %s; use --device soft",
+                      built ? "no CUDA device answers" : "this build has no CUDA backend");
         return EXIT_RESOURCE;
     }
     if (text_only || (asked && strcmp(asked, "auto") != 0))
         return trainer_path(path, size, "soft");
     int devices = built ? count_devices(path) : 0;
-    if (devices > 0) {
-        log_info("--device auto: %d CUDA devices answer", devices);
-        return EXIT_OK;
-    }
-    log_info("--device auto: %s, so this runs on soft GPUs",
-             built ? "no CUDA device answers" : "this build has no CUDA backend");
-    return trainer_path(path, size, "soft");
+    leave_note(devices, built);
+    return devices > 0 ? EXIT_OK : trainer_path(path, size, "soft");
 }
 
 int main(int argc, char **argv)

@@ -220,7 +220,7 @@ int report_json(const struct engine *engine, const struct results *results, int 
     bool complete = fclose(out) == 0;
     if (!complete)
         log_error("%s: no memory for the report", engine->options->json);
-    int written = complete ? file_write_atomic(engine->options->json, text, size) : EXIT_RESOURCE;
+    int written = complete ? file_write_output(engine->options->json, text, size) : EXIT_RESOURCE;
     free(text);
     return written;
 }

@@ -13,11 +13,13 @@
 
 #define MIB 1048576.0
 #define BAR_CELLS 24
-#define PLAIN_LINES 10 /* progress lines of a run when piped */
+#define TEXT_COLUMNS 76  /* of the settings table */
+#define LISTED_DEVICES 8 /* each with its own number in the table */
+#define PLAIN_LINES 10   /* progress lines of a run when piped */
 
 static void print_row(const char *name, const char *value)
 {
-    printf("| %-16s | %-76s |\n", name, value);
+    printf("| %-16s | %-*s |\n", name, TEXT_COLUMNS, value);
 }
 
 /* One line of the table; what follows the name is printf's. */
@@ -31,7 +33,7 @@ static void print_row(const char *name, const char *value)
 static void rule(void)
 {
     static const char dashes[] = "------------------------------------------------------------------------------";
-    printf("+-%.16s-+-%.76s-+\n", dashes, dashes);
+    printf("+-%.16s-+-%.*s-+\n", dashes, TEXT_COLUMNS, dashes);
 }
 
 static const char *strategy_text(const struct options *options)
@@ -43,11 +45,61 @@ static const char *strategy_text(const struct options *options)
     return "single: one device, no wrapper";
 }
 
+/* Rows of each device in an update: "3, 3, 3, 0", of many devices "31 x 4, 2"; one number if all are equal. The chunk
+ * rule gives equal pieces, perhaps a smaller one, perhaps none to the rest. */
+static void describe_pieces(const struct options *options, char *text, size_t size)
+{
+    int n = options->gpus;
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (int device = 0; device < n && used < size;) {
+        size_t rows = schedule_rows(options, n, device);
+        int run = 1;
+        while (device + run < n && schedule_rows(options, n, device + run) == rows)
+            run++;
+        const char *comma = device ? ", " : "";
+        if (run == n)
+            used += (size_t)snprintf(text + used, size - used, "%zu", rows);
+        else if (n > LISTED_DEVICES && run > 1)
+            used += (size_t)snprintf(text + used, size - used, "%s%d x %zu", comma, run, rows);
+        else
+            for (int i = 0; i < run && used < size; i++)
+                used += (size_t)snprintf(text + used, size - used, "%s%zu", device + i ? ", " : "", rows);
+        device += run;
+    }
+}
+
+/* Devices without a row are the last ones. */
+static void print_idle(const struct options *options)
+{
+    int last = options->gpus - 1, first = last + 1;
+
+    while (first > 0 && schedule_rows(options, options->gpus, first - 1) == 0)
+        first--;
+    if (first == last)
+        ROW("no work", "device %d gets no sample", last);
+    else if (first < last)
+        ROW("no work", "devices %d to %d get no sample", first, last);
+}
+
 static void print_batch(const struct options *options)
 {
+    char pieces[128], text[256];
+
+    describe_pieces(options, pieces, sizeof pieces);
     ROW("global batch", "%zu", options->global_batch);
-    ROW("as PyTorch says", "DataParallel: batch %zu; DistributedDataParallel on %d: batch %zu per process",
-        options->global_batch, options->gpus, options->batch_per_gpu);
+    int length =
+        snprintf(text, sizeof text, "DataParallel: batch %zu; DistributedDataParallel on %d: batch %s per process",
+                 options->global_batch, options->gpus, pieces);
+    if (length <= TEXT_COLUMNS) {
+        print_row("as PyTorch says", text);
+    } else {
+        ROW("as PyTorch says", "DataParallel: batch %zu;", options->global_batch);
+        ROW("", "DistributedDataParallel on %d: batch %s per process", options->gpus, pieces);
+    }
+    if (options->global_batch)
+        print_idle(options);
     if (options->accumulate > 1)
         ROW("micro-batches", "%d", schedule_micro_batches(options));
 }
@@ -90,31 +142,35 @@ void screen_start(const struct engine *engine)
     (void)fflush(stdout);
 }
 
-static void print_bar(const char *what, int done, int steps, double loss, double rate)
+static void print_bar(const char *what, int done, int steps, const char *figures)
 {
     int filled = (int)((double)BAR_CELLS * done / steps);
 
     printf("\r%-8s [", what);
     for (int i = 0; i < BAR_CELLS; i++)
         putchar(i < filled ? '#' : '.');
-    printf("] %d/%d  loss %.4f  %.0f samples/s   %s", done, steps, loss, rate, done == steps ? "\n" : "");
+    printf("] %d/%d  %s   %s", done, steps, figures, done == steps ? "\n" : "");
 }
 
+/* Rank 0 knows its own piece's loss: asking the others would make it wait for them between the steps. A batch of real
+ * data is always whole (sampler.h), so every step has global_batch samples. */
 void screen_step(const struct engine *engine, const char *what, int step, int steps, const struct step_result *result,
                  double seconds)
 {
-    double loss = engine_loss(engine, result->loss_sum, result->samples);
-    double rate = (double)result->samples * engine->world->size / seconds;
+    const struct options *options = engine->options;
+    char figures[96];
     int done = step + 1, stride = steps > PLAIN_LINES ? steps / PLAIN_LINES : 1;
     bool terminal;
 
-    if (engine->world->rank != 0 || result->samples == 0 || engine->options->shape_only)
+    if (engine->world->rank != 0 || result->samples == 0 || options->shape_only)
         return;
+    snprintf(figures, sizeof figures, "%s %.4f  %.0f samples/s", engine->world->size > 1 ? "rank 0's loss" : "loss",
+             engine_loss(options, result->loss_sum, result->samples), (double)options->global_batch / seconds);
     terminal = isatty(STDOUT_FILENO) == 1;
     if (terminal)
-        print_bar(what, done, steps, loss, rate);
+        print_bar(what, done, steps, figures);
     else if (done % stride == 0 || done == steps)
-        printf("%s %d/%d  loss %.4f  %.0f samples/s\n", what, done, steps, loss, rate);
+        printf("%s %d/%d  %s\n", what, done, steps, figures);
     (void)fflush(stdout);
 }
 

@@ -26,8 +26,9 @@ struct single {
     size_t samples;
 };
 
-static void single_close(void *state)
+static void single_close(void *state, bool failed)
 {
+    (void)failed;
     struct single *single = state;
 
     if (single->replica.compute)
@@ -81,7 +82,7 @@ static int single_open(void **state, const struct run *run)
     single->model = run->model;
     int status = open_parts(single, run);
     if (status) {
-        single_close(single);
+        single_close(single, true);
         return status;
     }
     *state = single;

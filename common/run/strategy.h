@@ -66,11 +66,16 @@ struct strategy {
      * formula[PHASES] (0 where nothing moves). */
     void (*traffic_formula)(void *state, uint64_t formula[PHASES]);
     struct optimizer *(*optimizer)(void *state); /* of replica 0: the engine saves and loads through these two */
-    void (*close)(void *state);
+    /* failed: this rank or another one. Then a collective may be under way that never ends: it is aborted. */
+    void (*close)(void *state, bool failed);
 };
 
+/* --device names another backend than this program's: EXIT_RESOURCE. Touches no device. */
+int engine_check_backend(const struct options *options);
+
 /* Tells the backend what the options say (memory, cores, limits, record): once a process, before the first CUDA call.
- * devices: used by this run on this host. Refuses --device cuda on soft GPUs and the reverse (EXIT_RESOURCE). */
+ * devices: used by this run on this host. Ends with
+ * engine_check_backend's refusals. */
 int engine_configure(const struct options *options, int devices);
 
 /* The data and the model that the options name, made to fit each other. The caller closes both, also after a failure.
@@ -81,6 +86,10 @@ int engine_open_data(const struct options *options, struct dataset *dataset, str
 int engine_print_device_count(void);
 
 extern const struct strategy strategy_single; /* common/run/single.c */
+
+/* Writes --json of a run that ended with this exit code before rank 0 could: the settings that are known, and why
+ * (log_last_error). Without --json nothing. */
+int engine_report_failure(const struct strategy *strategy, const struct options *options, int status);
 
 /* Runs a whole training as options say: opens data and model, verification (--checksum), warm-up, timed steps,
  * evaluation, output on terminal and --json. Called by every rank. Returns an exit code. */

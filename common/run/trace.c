@@ -98,7 +98,7 @@ static int write_file(const char *path, const struct trace_event *events, size_t
     bool complete = fclose(out) == 0;
     if (!complete)
         log_error("trace: no memory for %zu events", count);
-    int status = complete ? file_write_atomic(path, text, size) : EXIT_RESOURCE;
+    int status = complete ? file_write_output(path, text, size) : EXIT_RESOURCE;
     free(text);
     return status;
 }

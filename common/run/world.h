@@ -18,6 +18,8 @@ struct world {
     int (*gather)(struct world *world, const void *mine, size_t bytes, void *all);
     /* Rank 0's data to all. */
     int (*broadcast)(struct world *world, void *data, size_t bytes);
+    /* Rank 0: its --json is written, and tells of this exit code. NULL: nobody wants to know. */
+    void (*reported)(int status);
     void *state;
 };
 

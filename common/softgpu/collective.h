@@ -71,6 +71,8 @@ struct view {
     struct control *control;
     char *base[COLLECTIVE_MAX_RANKS];          /* kernel address of each rank's device memory */
     size_t mapped_bytes[COLLECTIVE_MAX_RANKS]; /* 0: a device of this process, not ours to unmap */
+    int32_t process[COLLECTIVE_MAX_RANKS];     /* of a rank in another process: its number, and a pidfd that tells */
+    int life[COLLECTIVE_MAX_RANKS];            /* when it has gone; -1: can't be told */
     uint64_t ungrouped[COLLECTIVE_MAX_RANKS];  /* last thread that called on this rank outside of a group */
     char edge[2];                              /* happens-before of even and odd meetings, for the sanitizer */
 };
@@ -82,6 +84,8 @@ struct view *view_attach(const struct node *node, int rank, char *kernel_base, c
 struct view *view_create(int control, const uint8_t token[16], int ranks, char *const *kernel_base,
                          char why[NODE_WHY_BYTES]);
 void view_detach(struct view *view);
+/* Has this rank's process ended? What it wrote before is seen by whoever is told so. */
+bool view_has_gone(const struct view *view, int rank);
 
 /* ---- communicator ------------------------------------------------------------------------------------------------ */
 

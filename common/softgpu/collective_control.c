@@ -25,6 +25,9 @@
  * by spinning in vain than it would have paid for the sleep. */
 #define MEETING_SPIN_NS 50000u
 
+/* How often a rank that waits looks whether those it waits for are still alive. */
+#define LOOK_NS 100000000u
+
 /* How long to wait for the sentence of a rank that is just writing it, and may be dead. */
 #define SENTENCE_LIMIT_NS 100000000u
 
@@ -145,6 +148,51 @@ static void stop_late(softNcclComm_t comm, double limit_s)
     control_stop(control, softNcclRemoteError, why);
 }
 
+/* Waits for a rank whose process has ended? Then nobody needs to wait for the limit. A rank that came and went then is
+ * not meant: its arrival is seen with its end. */
+static bool stop_for_the_dead(softNcclComm_t comm)
+{
+    struct control *control = comm->view->control;
+    const uint64_t arrivals = load64(&control->rank[comm->rank].arrivals);
+    char why[NODE_WHY_BYTES];
+    for (int rank = 0; rank < comm->ranks; rank++) {
+        if (!view_has_gone(comm->view, rank))
+            continue;
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        if (load64(&control->rank[rank].arrivals) >= arrivals)
+            continue;
+        const unsigned long long reached = load64(&control->rank[rank].entered);
+        int at = snprintf(why, sizeof why, "rank %d (process %d) has gone, ", rank, comm->view->process[rank]);
+        if (reached)
+            snprintf(why + at, sizeof why - (size_t)at, "at collective %llu", reached - 1);
+        else
+            snprintf(why + at, sizeof why - (size_t)at, "before its first collective");
+        control_stop(control, softNcclRemoteError, why);
+        return true;
+    }
+    return false;
+}
+
+/* Until the meeting has been held or the communicator is stopped, by this rank if it waits in vain. */
+static void await_others(softNcclComm_t comm, uint32_t held, double limit_s)
+{
+    struct soft_signal *meeting = &comm->view->control->meeting;
+    const uint64_t deadline = clock_nanoseconds() + (uint64_t)(limit_s * 1e9);
+    uint64_t spin = comm->crowded || !soft_spin_ns() ? 0 : MEETING_SPIN_NS;
+    for (;;) {
+        const uint64_t look = clock_nanoseconds() + LOOK_NS;
+        if (soft_signal_wait(meeting, held, spin, look < deadline ? look : deadline))
+            return;
+        if (stop_for_the_dead(comm))
+            return;
+        if (clock_nanoseconds() >= deadline) {
+            stop_late(comm, limit_s);
+            return;
+        }
+        spin = 0;
+    }
+}
+
 /* ---- meeting ----------------------------------------------------------------------------------------------------- */
 
 static bool meet(softNcclComm_t comm, double limit_s)
@@ -161,9 +209,7 @@ static bool meet(softNcclComm_t comm, double limit_s)
         __atomic_store_n(&control->arrived, 0, __ATOMIC_RELAXED);
         soft_signal_add(&control->meeting, MEETING);
     } else {
-        const uint64_t spin = comm->crowded || !soft_spin_ns() ? 0 : MEETING_SPIN_NS;
-        if (!soft_signal_wait(&control->meeting, held, spin, clock_nanoseconds() + (uint64_t)(limit_s * 1e9)))
-            stop_late(comm, limit_s);
+        await_others(comm, held, limit_s);
         if (soft_signal_read(&control->meeting) - held < MEETING)
             return false;
     }

@@ -6,18 +6,24 @@
 #include "collective.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static struct view *views;
 static struct soft_lock views_lock;
 
 static void unmap(struct view *view)
 {
-    for (int rank = 0; rank < view->ranks; rank++)
+    for (int rank = 0; rank < view->ranks; rank++) {
         if (view->mapped_bytes[rank])
             munmap(view->base[rank], view->mapped_bytes[rank]);
+        if (view->life[rank] >= 0)
+            close(view->life[rank]);
+    }
     if (view->control)
         munmap(view->control, sizeof *view->control);
     hidden_free(view);
@@ -40,6 +46,8 @@ static struct view *view_new(int control, const uint8_t token[16], int ranks, ch
         return NULL;
     }
     view->ranks = ranks;
+    for (int rank = 0; rank < COLLECTIVE_MAX_RANKS; rank++)
+        view->life[rank] = -1;
     hidden_copy(view->token, token, sizeof view->token);
     view->control = map_shared(control, sizeof *view->control, "the control segment", why);
     if (view->control)
@@ -59,6 +67,8 @@ static bool map_peers(struct view *view, const struct node *node, char why[NODE_
         if (!view->base[rank])
             return false;
         view->mapped_bytes[rank] = node->member[rank].memory_bytes;
+        view->process[rank] = node->member[rank].process;
+        view->life[rank] = (int)syscall(SYS_pidfd_open, node->member[rank].process, 0); /* Linux 5.3; close-on-exec */
     }
     return true;
 }
@@ -110,6 +120,12 @@ struct view *view_create(int control, const uint8_t token[16], int ranks, char *
     views = view;
     soft_unlock(&views_lock);
     return view;
+}
+
+bool view_has_gone(const struct view *view, int rank)
+{
+    struct pollfd polled = {.fd = view->life[rank], .events = POLLIN};
+    return view->life[rank] >= 0 && poll(&polled, 1, 0) == 1;
 }
 
 void view_detach(struct view *view)

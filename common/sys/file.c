@@ -6,6 +6,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +17,8 @@
 
 #include "exit_codes.h"
 #include "log.h"
+
+#define READER_S 10 /* how long a pipe may take nothing */
 
 /* Reads up to `bytes` bytes through short reads and EINTR; the number read, or -1. */
 static ssize_t read_whole(int descriptor, char *data, size_t bytes)
@@ -103,15 +107,37 @@ out:
     return status;
 }
 
-/* "PATH.XXXXXXXXXXXXXXXX.tmp", opened; the name is the caller's (free). -1 with errno. */
-static int open_temporary(const char *path, char **name)
+/* The folder that holds the path; the caller frees. */
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash == path ? strdup("/") : slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
+}
+
+/* A name beside the path that nobody has: "PATH.XXXXXXXXXXXXXXXX.tmp"; the caller frees. */
+static char *temporary_name(const char *path)
 {
     uint64_t random = 0;
-    if (getentropy(&random, sizeof(random)) || asprintf(name, "%s.%016jx.tmp", path, (uintmax_t)random) < 0) {
-        *name = NULL;
+    char *name = NULL;
+    if (getentropy(&random, sizeof(random)) || asprintf(&name, "%s.%016jx.tmp", path, (uintmax_t)random) < 0)
+        return NULL;
+    return name;
+}
+
+/* A new file in the path's folder, without a name where the file system can (*name is NULL then): whoever is killed
+ * now leaves nothing. Else under temporary_name. -1 with errno. */
+static int open_temporary(const char *path, char **name)
+{
+    char *folder = folder_of(path);
+    *name = NULL;
+    if (!folder)
         return -1;
-    }
-    int descriptor = open(*name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    int descriptor = open(folder, O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+    free(folder);
+    if (descriptor >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL))
+        return descriptor;
+    *name = temporary_name(path);
+    descriptor = *name ? open(*name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666) : -1;
     if (descriptor < 0) {
         int kept = errno;
         free(*name);
@@ -121,11 +147,27 @@ static int open_temporary(const char *path, char **name)
     return descriptor;
 }
 
+/* Gives a file without a name its temporary one. 0, or -1 with errno. */
+static int name_temporary(int descriptor, const char *path, char **name)
+{
+    char link[64];
+    if (*name)
+        return 0;
+    *name = temporary_name(path);
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", descriptor);
+    if (*name && linkat(AT_FDCWD, link, AT_FDCWD, *name, AT_SYMLINK_FOLLOW) == 0)
+        return 0;
+    int kept = errno;
+    free(*name);
+    *name = NULL;
+    errno = kept;
+    return -1;
+}
+
 /* Makes a rename durable. File systems that can't sync a folder say EINVAL: then there is nothing more to do. */
 static int sync_folder(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    char *folder = slash == path ? strdup("/") : slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
+    char *folder = folder_of(path);
     if (!folder)
         return -1;
     int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -137,7 +179,52 @@ static int sync_folder(const char *path)
     return failed;
 }
 
-int file_write_atomic(const char *path, const void *data, size_t bytes)
+/* ---- what stands under a path ------------------------------------------------------------------------------------ */
+
+static const char *kind_of(mode_t mode)
+{
+    return S_ISDIR(mode)    ? "a folder"
+           : S_ISCHR(mode)  ? "a device"
+           : S_ISBLK(mode)  ? "a block device"
+           : S_ISFIFO(mode) ? "a pipe"
+           : S_ISSOCK(mode) ? "a socket"
+                            : "no file";
+}
+
+/* A link that leads nowhere can't be followed: the file it means is not there to be replaced. */
+static int refuse_dangling(const char *path)
+{
+    struct stat status;
+    if (lstat(path, &status) || !S_ISLNK(status.st_mode))
+        return EXIT_OK;
+    log_error("%s: is a symbolic link that leads nowhere, a regular file was expected", path);
+    return EXIT_RESOURCE;
+}
+
+/* *target: the path to replace, behind all symbolic links; the caller frees. Refuses what is no regular file. */
+static int find_target(const char *path, char **target)
+{
+    struct stat status;
+    *target = NULL;
+    if (stat(path, &status)) {
+        if (refuse_dangling(path))
+            return EXIT_RESOURCE;
+        *target = strdup(path);
+    } else if (!S_ISREG(status.st_mode)) {
+        log_error("%s: is %s, a regular file was expected", path, kind_of(status.st_mode));
+        return EXIT_RESOURCE;
+    } else {
+        *target = realpath(path, NULL);
+    }
+    if (*target)
+        return EXIT_OK;
+    log_error("%s: can't be looked up: %s", path, strerror(errno));
+    return EXIT_RESOURCE;
+}
+
+/* ---- a file as a whole ------------------------------------------------------------------------------------------- */
+
+static int replace(const char *path, const void *data, size_t bytes)
 {
     char *temporary;
     int descriptor = open_temporary(path, &temporary);
@@ -145,7 +232,7 @@ int file_write_atomic(const char *path, const void *data, size_t bytes)
     if (descriptor < 0)
         goto failed;
     step = "write";
-    if (write_whole(descriptor, data, bytes) || fsync(descriptor))
+    if (write_whole(descriptor, data, bytes) || fsync(descriptor) || name_temporary(descriptor, path, &temporary))
         goto failed;
     step = "close";
     int closed = close(descriptor);
@@ -172,13 +259,18 @@ failed:
     return EXIT_RESOURCE;
 }
 
-int file_check_writable(const char *path)
+int file_write_atomic(const char *path, const void *data, size_t bytes)
 {
-    struct stat status;
-    if (!stat(path, &status) && S_ISDIR(status.st_mode)) {
-        log_error("%s: is a folder, a file was expected", path);
-        return EXIT_RESOURCE;
-    }
+    char *target;
+    int status = find_target(path, &target);
+    if (!status)
+        status = replace(target, data, bytes);
+    free(target);
+    return status;
+}
+
+static int try_beside(const char *path)
+{
     char *temporary;
     int descriptor = open_temporary(path, &temporary);
     if (descriptor < 0) {
@@ -186,7 +278,97 @@ int file_check_writable(const char *path)
         return EXIT_RESOURCE;
     }
     close(descriptor);
-    unlink(temporary);
+    if (temporary)
+        unlink(temporary);
     free(temporary);
     return EXIT_OK;
+}
+
+int file_check_writable(const char *path)
+{
+    char *target;
+    int status = find_target(path, &target);
+    if (!status)
+        status = try_beside(target);
+    free(target);
+    return status;
+}
+
+/* ---- a file, or something that flows ----------------------------------------------------------------------------- */
+
+/* The descriptor of this process's stdout or stderr, if the path leads there; else -1. */
+static int standard_descriptor(const struct stat *status)
+{
+    for (int descriptor = STDOUT_FILENO; descriptor <= STDERR_FILENO; descriptor++) {
+        struct stat open_file;
+        if (!fstat(descriptor, &open_file) && open_file.st_dev == status->st_dev && open_file.st_ino == status->st_ino)
+            return descriptor;
+    }
+    return -1;
+}
+
+/* Is there something under the path that is written through: a pipe, a terminal or another character device, or what
+ * stdout or stderr lead to, be it a regular file? */
+static bool flows(const char *path, struct stat *status)
+{
+    if (stat(path, status))
+        return false;
+    return S_ISFIFO(status->st_mode) || S_ISCHR(status->st_mode) || standard_descriptor(status) >= 0;
+}
+
+/* Writes to a descriptor that does not block; one that takes nothing for READER_S is given up. -1 with errno. */
+static int write_patiently(int descriptor, const char *data, size_t bytes)
+{
+    while (bytes > 0) {
+        ssize_t written = write(descriptor, data, bytes);
+        if (written >= 0) {
+            data += written;
+            bytes -= (size_t)written;
+            continue;
+        }
+        if (errno == EINTR)
+            continue;
+        struct pollfd entry = {.fd = descriptor, .events = POLLOUT};
+        if (errno != EAGAIN)
+            return -1;
+        if (poll(&entry, 1, READER_S * 1000) == 0) {
+            errno = ETIMEDOUT;
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int write_through(const char *path, const struct stat *status, const void *data, size_t bytes)
+{
+    int standard = standard_descriptor(status), descriptor = standard;
+    if (standard < 0)
+        descriptor = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    else if (standard == STDOUT_FILENO)
+        (void)fflush(stdout); /* what was printed before comes first */
+    int failed = descriptor < 0 ? -1 : write_patiently(descriptor, data, bytes);
+    if (failed)
+        log_error("%s: can't write %zu bytes to %s: %s", path, bytes,
+                  S_ISREG(status->st_mode) ? "a file" : kind_of(status->st_mode),
+                  errno == ENXIO ? "nobody reads from it" : strerror(errno));
+    if (standard < 0 && descriptor >= 0)
+        close(descriptor);
+    return failed ? EXIT_RESOURCE : EXIT_OK;
+}
+
+int file_write_output(const char *path, const void *data, size_t bytes)
+{
+    struct stat status;
+    return flows(path, &status) ? write_through(path, &status, data, bytes) : file_write_atomic(path, data, bytes);
+}
+
+int file_check_output(const char *path)
+{
+    struct stat status;
+    if (!flows(path, &status))
+        return file_check_writable(path);
+    if (standard_descriptor(&status) >= 0 || access(path, W_OK) == 0)
+        return EXIT_OK;
+    log_error("%s: is %s that can't be written: %s", path, kind_of(status.st_mode), strerror(errno));
+    return EXIT_RESOURCE;
 }

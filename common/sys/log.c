@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -123,4 +124,12 @@ void log_info(const char *format, ...)
     if (!quiet)
         write_line("", text);
     pthread_mutex_unlock(&lock);
+}
+
+void log_note(void)
+{
+    const char *note = getenv(ENV_NOTE);
+    if (note)
+        log_info("%s", note);
+    unsetenv(ENV_NOTE);
 }

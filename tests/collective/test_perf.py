@@ -82,11 +82,20 @@ class Refusing(unittest.TestCase):
             (["all_reduce", "--mode", "fibers"], "fibers"),
             (["all_reduce", "--rounbs", "2"], "did you mean --rounds?"),
             (["all_reduce", "--device", "tpu"], "tpu"),
+            (["all_reduce", "--bogus"], "unknown option --bogus"),
+            (["all_reduce", "--itres", "3"], "unknown option --itres: did you mean --iters?"),
+            (["all_reduce", "--iters"], "--iters: expected a value"),
+            (["all_reduce", "-n"], "-n: expected a value"),
         ):
             with self.subTest(options=options):
                 done = run(*options)
                 self.assertEqual(done.returncode, 2, done.stderr)
                 self.assertIn(message, done.stderr)
+
+    def test_a_device_of_another_kind(self):
+        done = run("all_reduce", "--device", "cuda" if "soft" in PROGRAM else "soft")
+        self.assertEqual((done.returncode, len(done.stderr.splitlines())), (3, 1), done.stderr)
+        self.assertIn("use --device", done.stderr)
 
     def test_json_that_can_not_be_written(self):
         self.assertEqual(run("all_reduce", "--json", "/nowhere/lines").returncode, 3)

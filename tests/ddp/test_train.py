@@ -1,65 +1,16 @@
 # SPDX-License-Identifier: MIT
 """ddp-train as a user starts it, on soft GPUs: test_train.py DDP_TRAIN_SOFT DP_TRAIN_SOFT DDP_TRAIN.
 
-What it computes (against dp-train), what it counts, and what becomes of it when ranks, devices or launchers fail.
+What it computes (against dp-train), what it counts, which devices it takes, who may start it. Faults: test_faults.py.
 """
-import contextlib
 import json
 import os
-import random
-import signal
 import subprocess
-import sys
-import tempfile
-import time
 
-from processes import Run, by_hand, check, expect, free_port, links, run_tests
+from processes import Run, by_hand, check, expect, free_port, run_tests
+from trainer import DDP, DP, FRONT, SMALL, WIDE, checkpoint, ddp, folder, hand, summary, train
 
-DDP, DP, FRONT = sys.argv[1:4]
-T = 3
-SMALL = ["--data", "digits", "--width", 64, "--depth", 2, "--lr", 0.05, "--timeout", T]
-WIDE = ["--data", "digits", "--width", 512, "--depth", 3, "--lr", 0.05, "--timeout", T]   # three buckets
 EPOCHS = 15   # within which the digits reach 95 %, as with single and dp (tests/run)
-
-
-def ddp(*arguments, env=None, **options):
-    return Run([DDP, *arguments], env, **options)
-
-
-def fault(text):
-    return {"DPBENCH_FAULT": text}
-
-
-@contextlib.contextmanager
-def folder():
-    with tempfile.TemporaryDirectory() as path:
-        yield path
-
-
-def train(program, *arguments, env=None):
-    """Runs to the end; returns the JSON lines by type."""
-    with folder() as path:
-        file = os.path.join(path, "run.json")
-        run = Run([program, *arguments, "--json", file], env)
-        expect(run, 0, limit=100)
-        lines = {}
-        with open(file, encoding="utf-8") as text:
-            for line in map(json.loads, text):
-                lines.setdefault(line["type"], []).append(line)
-        return lines
-
-
-def summary(*arguments, **options):
-    return train(*arguments, **options)["summary"][0]
-
-
-def checkpoint(*arguments):
-    """The bytes of the checkpoint that the run leaves."""
-    with folder() as path:
-        file = os.path.join(path, "checkpoint")
-        expect(ddp(*arguments, "--save", file), 0, limit=60)
-        with open(file, "rb") as saved:
-            return saved.read()
 
 
 # ---- what it computes ------------------------------------------------------------------------------------------------
@@ -100,8 +51,8 @@ def test_bytes_are_those_of_the_formula():
 
 
 def test_five_runs_are_bit_equal():
-    """And with another order of events: no overlap, one rank slow."""
-    common = [*WIDE, "--gpus", 4, "--global-batch", 32, "--steps", 30]
+    """And with another order of events: no overlap. 12 steps: buckets are made anew after the first."""
+    common = [*WIDE, "--bucket-cap-mb", 0.5, "--gpus", 4, "--global-batch", 32, "--steps", 12]
     first = checkpoint(*common)
     for _ in range(4):
         check(checkpoint(*common) == first, "two runs differ")
@@ -127,6 +78,22 @@ def test_more_ranks_than_cores():
     check(got["status"] == "ok", f"status {got['status']}")
 
 
+def test_progress_tells_the_truth():
+    """Whose loss it is, and the rate: 10 samples a step, not 4 times rank 0's 3."""
+    run = ddp(*SMALL, "--gpus", 4, "--global-batch", 10, "--steps", 1)
+    expect(run, 0)
+    lines = run.out.splitlines()
+    check("batch 3, 3, 3, 1 per process" in run.out, run.out)
+    step = next(line.split() for line in lines if line.startswith("step 1/1"))
+    check(step[2:5] == ["rank", "0's", "loss"], f"{step}")
+    # Rank 0's clock: at most the maximum over the ranks, of which the summary tells.
+    whole = next(line.split() for line in lines if line.startswith("step ") and "median" in line)
+    check(float(step[6]) * float(whole[1]) / 1e3 >= 10 * 0.99, f"{step} {whole}")
+    run = ddp(*SMALL, "--gpus", 1, "--global-batch", 10, "--steps", 1)
+    expect(run, 0)
+    check("rank 0's" not in run.out and " loss " in run.out, run.out)
+
+
 def test_more_ranks_than_samples():
     got = summary(DDP, *SMALL, "--gpus", 4, "--global-batch", 3, "--steps", 10)
     check(got["status"] == "ok" and got["global_batch"] == 3, f"{got}")
@@ -145,6 +112,20 @@ def test_visible_devices():
         check(text in run.err, f"CUDA_VISIBLE_DEVICES={visible}: stderr lacks \"{text}\":\n{run.err}")
 
 
+def test_a_device_of_another_kind():
+    """One line, whatever the number of ranks; and what the front found out is said once."""
+    run = ddp(*SMALL, "--gpus", 4, "--device", "cuda")
+    expect(run, 3, "--device cuda", "use --device soft", limit=5)
+    check(len(run.err.splitlines()) == 1, f"stderr:\n{run.err}")
+    runs = by_hand([FRONT, *SMALL, "--steps", 2], range(2), 2, free_port())
+    for run in runs.values():
+        expect(run, 0)
+    check("".join(run.err for run in runs.values()).count("--device auto") == 1, f"stderr:\n{runs[0].err}{runs[1].err}")
+    run = Run([FRONT, *SMALL, "--gpus", 3, "--steps", 2])
+    expect(run, 0)
+    check(run.err.count("--device auto") == 1, f"stderr:\n{run.err}")
+
+
 def test_too_little_device_memory():
     run = ddp(*WIDE, "--gpus", 4, "--device-memory", 2)
     expect(run, 3, limit=5)
@@ -152,10 +133,6 @@ def test_too_little_device_memory():
 
 
 # ---- ranks by hand ---------------------------------------------------------------------------------------------------
-
-
-def hand(*arguments):
-    return [DDP, *SMALL, "--global-batch", 32, *arguments]
 
 
 def test_torchrun_variables():
@@ -187,147 +164,6 @@ def test_other_options_on_one_rank():
         for run in runs.values():
             check(run.finish(2) == 2, f"exit code {run.process.returncode}; stderr:\n{run.err}")
             check(f"option {name} is {ours} on rank 0 and {other} on rank 2" in run.err, f"stderr:\n{run.err}")
-
-
-def test_survivors_without_a_launcher():
-    """In a collective: each out by T + 1 s, whether the lost rank is dead or stopped."""
-    for number in (signal.SIGKILL, signal.SIGSTOP):
-        runs = by_hand(hand("--steps", 1000000), range(4), 4, free_port())
-        wait_line(runs[0], b"warm-up 3/3")
-        os.kill(runs[2].pid, number)
-        for rank in (0, 1, 3):
-            code = runs[rank].finish(T + 1)
-            check(code in (1, 6), f"exit code {code}; stderr:\n{runs[rank].err}")
-        os.kill(runs[2].pid, signal.SIGKILL)
-        runs[2].finish()
-
-
-def wait_line(run, wanted, limit=120):
-    """Until the run has written this; what it writes is read and dropped from then on (by finish)."""
-    seen = b""
-    deadline = time.monotonic() + limit
-    os.set_blocking(run.process.stdout.fileno(), False)
-    while wanted not in seen:
-        check(time.monotonic() < deadline and run.process.poll() is None, f"no {wanted!r} in {seen!r}")
-        try:
-            seen += os.read(run.process.stdout.fileno(), 65536)
-        except BlockingIOError:
-            time.sleep(0.005)
-    os.set_blocking(run.process.stdout.fileno(), True)
-
-
-# ---- faults ----------------------------------------------------------------------------------------------------------
-
-
-def long_run(ranks=4, env=None):
-    return ddp(*SMALL, "--gpus", ranks, "--global-batch", 32, "--steps", 1000000, env=env)
-
-
-def test_sigkill_of_each_rank():
-    for rank in range(4):
-        run = long_run()
-        run.wait_step(rank, 10)
-        pid = run.ranks()[rank]
-        os.kill(pid, signal.SIGKILL)
-        expect(run, 137, f"rank {rank} (pid {pid})", "SIGKILL", "in step", limit=0.5)
-
-
-def test_sigkill_in_each_phase():
-    for rank, phase in ((1, "start"), (0, "rendezvous"), (2, "open"), (0, "finish"), (3, "evaluation"), (0, "close"),
-                        (1, "end")):
-        run = ddp(*SMALL, "--gpus", 4, "--global-batch", 32, "--steps", 5, env=fault(f"kill-at-{phase}:{rank}:step0"))
-        expect(run, 137, f"rank {rank} (pid ", "SIGKILL", f"phase {phase}", limit=1)
-
-
-def test_sigkill_while_saving():
-    """Rank 0 in the middle of a run that saves: what was saved before stays whole."""
-    with folder() as path:
-        file = os.path.join(path, "checkpoint")
-        expect(ddp(*SMALL, "--gpus", 2, "--steps", 5, "--save", file), 0)
-        with open(file, "rb") as saved:
-            before = saved.read()
-        expect(ddp(*SMALL, "--gpus", 2, "--steps", 9, "--save", file, env=fault("kill-at-evaluation:0:step0")), 137)
-        with open(file, "rb") as saved:
-            check(saved.read() == before, "the checkpoint has changed")
-        check(os.listdir(path) == ["checkpoint"], f"left: {os.listdir(path)}")
-
-
-def test_signals_and_codes():
-    for name, code, text in (("segv", 139, "SIGSEGV"), ("abort", 134, "SIGABRT"), ("fpe", 136, "SIGFPE"),
-                             ("bus", 135, "SIGBUS"), ("exit3", 3, "exit code 3"),
-                             ("exit0", 1, "left after step 16 of 43")):
-        run = ddp(*SMALL, "--gpus", 4, "--steps", 40, "--warmup", 3, env=fault(f"{name}:2:step16"))
-        expect(run, code, "rank 2 (pid ", text, limit=1)
-
-
-def test_sigkill_of_the_launcher():
-    run = long_run()
-    run.wait_step(0, 10)
-    os.kill(run.pid, signal.SIGKILL)
-    check(run.finish(1) == -9, "the launcher is not dead")
-    check(not run.left(), f"ranks are left: {run.left()}")
-    expect(ddp(*SMALL, "--gpus", 4, "--steps", 3), 0)
-
-
-def test_nothing_lies_in_dev_shm():
-    """No process has anything there, open or mapped: so nothing can be left there, whatever kills them."""
-    run = long_run()
-    run.wait_step(3, 10)
-    pids = [run.pid, *run.ranks()]
-    seen = sum((links(pid) for pid in pids), [])
-    for pid in pids:
-        with open(f"/proc/{pid}/maps", encoding="utf-8") as maps:
-            seen += maps.read().splitlines()
-    os.kill(run.pid, signal.SIGTERM)
-    expect(run, 143)
-    check(any("memfd:" in place for place in seen), "the devices' memory is not seen")
-    check(not [place for place in seen if "/dev/shm" in place], "something lies in /dev/shm")
-
-
-def test_interruption():
-    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)):
-        run = long_run()
-        run.wait_step(0, 10)
-        os.kill(run.pid, number)
-        expect(run, code, "interrupted", limit=1)
-
-
-def test_a_stopped_rank():
-    run = long_run()
-    run.wait_step(1, 10)
-    pid = run.ranks()[1]
-    os.kill(pid, signal.SIGSTOP)
-    expect(run, 6, f"rank 1 (pid {pid})", "stopped", limit=T + 1)
-
-
-def test_a_rank_that_spins():
-    run = ddp(*SMALL, "--gpus", 4, "--steps", 40, "--warmup", 3, env=fault("spin:2:step16"))
-    expect(run, 6, "furthest behind is rank 2", "in step 17 of 43", limit=T + 1)
-    check("rank 2 is at collective" in run.err, f"the collective is not named; stderr:\n{run.err}")
-
-
-def test_collectives_that_do_not_match():
-    """One bucket left out, or shorter: both values, on all ranks, before any data is used (trials.md 21)."""
-    for name in ("skip-collective", "other-count"):
-        run = ddp(*WIDE, "--gpus", 4, "--steps", 40, env=fault(f"{name}:2:step5"))
-        expect(run, 1, limit=T + 1)
-        check("rank 2 called all-reduce of" in run.err and "rank 0 all-reduce of" in run.err, f"stderr:\n{run.err}")
-
-
-def test_a_slow_rank_is_no_fault():
-    expect(ddp(*SMALL, "--gpus", 4, "--steps", 10, env=fault("slow:2:step0")), 0)
-
-
-def test_sigkill_in_an_all_reduce_20_times():
-    """trials.md 31: nothing is left, and run 21 is right."""
-    dice = random.Random(31)
-    for _ in range(20):
-        run = long_run(2)
-        run.wait_step(1, 5 + dice.randrange(20))
-        os.kill(run.ranks()[dice.randrange(2)], signal.SIGKILL)
-        expect(run, 137, limit=0.5)
-    common = [*SMALL, "--gpus", 2, "--global-batch", 32, "--steps", 5, "--checksum"]
-    check(summary(DDP, *common)["checksum"] == summary(DP, *common)["checksum"], "run 21 is wrong")
 
 
 def test_two_jobs_at_once():

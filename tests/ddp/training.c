@@ -94,7 +94,7 @@ static int run_rank(struct world *world, void *context)
     if (!status)
         status = train(training, world, state);
     if (state)
-        training->strategy->close(state);
+        training->strategy->close(state, status != EXIT_OK);
     return status;
 }
 

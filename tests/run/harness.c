@@ -77,7 +77,7 @@ int harness_open(struct harness *harness, struct world *world)
 void harness_close(struct harness *harness)
 {
     if (harness->state)
-        harness->strategy->close(harness->state);
+        harness->strategy->close(harness->state, false);
     if (harness->world && !harness->world->state && harness->world->size == 1)
         free(harness->world);
     model_close(&harness->model);

@@ -6,6 +6,8 @@
 import json
 import math
 import os
+import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -234,10 +236,15 @@ def test_settings_table(folder):
     out, _ = run(SMALL + ["--gpus", "4", "--global-batch", "128", "--steps", "2"])
     check("DataParallel: batch 128; DistributedDataParallel on 4: batch 32 per process" in out, out)
     check("\r" not in out, "a bar in a pipe")
+    for gpus, batch, pieces, idle in ((4, 9, "3, 3, 3, 0", "device 3 gets no sample"), (8, 9, "2, 2, 2, 2, 1, 0, 0, 0", "devices 5 to 7 get no sample"),
+                                      (4, 10, "3, 3, 3, 1", None), (12, 31, "10 x 3, 1, 0", "device 11 gets no sample")):
+        out, _ = run(SMALL + ["--gpus", gpus, "--global-batch", batch, "--steps", "1"])
+        check(len({len(line) for line in out.splitlines() if line[0] in "|+"}) == 1, out)
+        check(f"on {gpus}: batch {pieces} per process" in out and ("no sample" in out) == bool(idle) and (idle or "") in out, out)
 
 
 def test_usage(folder):
-    for arguments, words in ((["--gpus", "4x"], "from 1 to 64"), (["--model", "mpl"], "mlp"), (["--data", "digits", "--inputs", "63"], "64"),
+    for arguments, words in ((["--gpus", "4x"], "from 1 to 64"), (["--model", "mpl"], "did you mean mlp?"), (["--data", "digits", "--inputs", "63"], "64"),
                              (["--data", "digits", "--global-batch", "100000"], "100000")):
         _, err = run(arguments + ["--steps", "1"], expected=2)
         check(words in err, err)
@@ -250,7 +257,7 @@ def test_usage(folder):
 def test_device_choice(folder):
     hidden = {"CUDA_VISIBLE_DEVICES": "-1"}
     _, err = run(SMALL + ["--device", "cuda", "--steps", "1"], expected=3)
-    check("--device cuda" in err, err)
+    check("--device cuda" in err and "use --device soft" in err and len(err.splitlines()) == 1, err)
     _, err = run(SMALL + ["--device", "cuda", "--steps", "1"], expected=3, program=front, env=hidden)
     check(len(err.strip().splitlines()) == 1, f"one plain line: {err}")
     out, err = run(SMALL + ["--device", "auto", "--steps", "1"], program=front, env={"SOFTGPU_DEVICES": "1"})
@@ -258,6 +265,35 @@ def test_device_choice(folder):
     run(SMALL + ["--device", "soft", "--steps", "1"], program=front)
     run(["--gpus", "4", "--device", "soft", "--steps", "1"], expected=3, program=front, env={"SOFTGPU_DEVICES": "2"})
     run(["--help"], program=front)
+
+
+def test_the_front_speaks_once(folder):
+    """What it found out it says after the options were found good, and for all ranks of a machine once."""
+    _, err = run(["--steps", "x"], expected=2, program=front)
+    check(len(err.splitlines()) == 1 and "--steps x" in err, err)
+    for rank, lines in (("0", 1), ("1", 0)):   # LOCAL_RANK alone is no launcher's
+        _, err = run(SMALL + ["--steps", "1"], program=front, env={"LOCAL_RANK": rank})
+        check(err.count("--device auto: ") == lines, err)
+    copy = os.path.join(folder, os.path.basename(front))
+    shutil.copy(front, copy)
+    with open(copy + "-cuda", "w", encoding="utf-8") as fake:   # of a build with CUDA on a machine without a GPU
+        fake.write("#!/bin/sh\necho 'no CUDA device' >&2\nexit 3\n")
+    os.chmod(copy + "-cuda", 0o755)
+    for rank, lines in (("0", 1), ("1", 0)):
+        _, err = run(["--device", "cuda"], expected=3, program=copy, env={"LOCAL_RANK": rank})
+        check(len(err.splitlines()) == lines and (rank != "0" or "use --device soft" in err), err)
+
+
+def test_copies_are_refused(folder):
+    """mpirun -n 2 dp-train would train twice, side by side."""
+    for variables in ({"OMPI_COMM_WORLD_RANK": "{}", "OMPI_COMM_WORLD_SIZE": "2"}, {"PMI_RANK": "{}", "PMI_SIZE": "2"},
+                      {"RANK": "{}", "WORLD_SIZE": "2", "LOCAL_RANK": "{}"}, {"SLURM_PROCID": "{}", "SLURM_STEP_NUM_TASKS": "2"}):
+        for rank in 0, 1:
+            out, err = run(SMALL + ["--steps", "1"], expected=3, env={k: v.format(rank) for k, v in variables.items()})
+            check(out == "" and len(err.splitlines()) == 1 - rank, err)
+            check(rank or "started once" in err, err)
+    run(SMALL + ["--steps", "1"], env={"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1"})
+    run(SMALL + ["--steps", "1"], env={"SLURM_PROCID": "0", "SLURM_NTASKS": "2"})   # a batch script
 
 
 def test_out_of_memory(folder):
@@ -272,10 +308,46 @@ def test_unwritable_file(folder):
         check("missing" in err, err)
 
 
+def test_pipes_and_devices(folder):
+    """--json and --trace flow through what is no regular file; what must lie there whole is refused, and left alone."""
+    out, _ = run(SMALL + ["--steps", "3", "--json", "/dev/stdout"])
+    check(json.loads(out.splitlines()[-1])["status"] == "ok" and "step " in out, out)
+    path = os.path.join(folder, "pipe")
+    os.mkfifo(path)
+    for option in ("--save", "--save-gradients", "--record"):
+        _, err = run(SMALL + ["--steps", "1", option, path], expected=3)
+        check(f"{path}: is a pipe, a regular file was expected" in err and len(err.splitlines()) == 1, err)
+    for option in ("--json", "--trace"):
+        with subprocess.Popen(["cat", path], stdout=subprocess.PIPE, text=True) as reader:
+            run(SMALL + ["--steps", "3", option, path])
+            read = reader.communicate(timeout=LIMIT)[0]
+        check(json.loads(read.splitlines()[-1] if option == "--json" else read), read[:200])
+    check(os.path.exists(path) and not os.path.isfile(path), "the pipe was replaced")
+
+
+def test_a_device_stays_a_device(folder):
+    path = os.path.join(folder, "full")
+    try:
+        os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(1, 7))   # a node of our own, like /dev/full
+    except PermissionError:
+        return
+    for option in ("--save", "--json"):
+        run(SMALL + ["--steps", "1", option, path], expected=3)
+        check(stat.S_ISCHR(os.stat(path).st_mode), f"{option} replaced a device")
+
+
 def test_thread_failure(folder):
     """A DP thread fails: the others are not left waiting, and the row says why."""
     lines, err = train(folder, SMALL + ["--gpus", "4", "--steps", "20"], expected=1, env={"DPBENCH_FAULT": "dp-thread:2:step5"})
     check("device 2" in err and "step 5" in err, err)
+    check(lines["summary"][0]["status"] == "failed" and "device 2" in lines["summary"][0]["reason"], f"{lines['summary'][0]}")
+
+
+def test_collective_failure(folder):
+    """One device never comes to a collective that the others have begun: aborted, not waited for."""
+    lines, err = train(folder, SMALL + ["--gpus", "4", "--steps", "20", "--timeout", "3600"], expected=1,
+                       env={"DPBENCH_FAULT": "dp-broadcast:2:step5"})
+    check("device 2" in err and "step 5" in err and len(err.splitlines()) == 1, err)
     check(lines["summary"][0]["status"] == "failed" and "device 2" in lines["summary"][0]["reason"], f"{lines['summary'][0]}")
 
 

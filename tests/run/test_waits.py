@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Every cudaStreamWaitEvent of a trainer is needed: without it the thread sanitizer sees a race; with all of them, none.
 
-    test_waits.py FOLDER_OF_THE_TRAINERS_SOURCES SUPPRESSIONS PROGRAM [ARGUMENT ...]
+    test_waits.py FOLDER_OF_THE_TRAINERS_SOURCES PROGRAM [ARGUMENT ...]
 
 Needs a build with -Db_sanitize=thread -Dskip_waits=true: there SOFTGPU_SKIP_WAIT=file.c:line leaves out the waits of one place.
 """
@@ -13,7 +13,7 @@ import sys
 LIMIT = 120.0
 RACE = 66   # exit code of the sanitizer
 
-sources, suppressions, command = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3:]
+sources, command = pathlib.Path(sys.argv[1]), sys.argv[2:]
 
 
 def places():
@@ -28,7 +28,7 @@ def places():
 def run(skip=None):
     environment = dict(os.environ)
     environment.pop("SOFTGPU_SKIP_WAIT", None)
-    environment["TSAN_OPTIONS"] = f"exitcode={RACE} halt_on_error=1 suppressions={suppressions}"
+    environment["TSAN_OPTIONS"] = f"exitcode={RACE} halt_on_error=1"
     if skip:
         environment["SOFTGPU_SKIP_WAIT"] = skip
     return subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",

@@ -3,6 +3,8 @@
  * common/sys: known answers, whole files, usable cores.
  */
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -12,6 +14,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -211,6 +214,120 @@ static void a_failed_write_keeps_the_old_file(void **state)
     assert_int_equal(files_in_folder(), 1);
 }
 
+static void expect_refusal(const char *path, const char *kind)
+{
+    struct stat before, after;
+    assert_int_equal(lstat(path, &before), 0);
+    assert_int_equal(file_check_writable(path), EXIT_RESOURCE);
+    assert_non_null(strstr(log_last_error(), path));
+    assert_non_null(strstr(log_last_error(), kind));
+    assert_non_null(strstr(log_last_error(), "a regular file was expected"));
+    assert_int_equal(file_write_atomic(path, "x", 1), EXIT_RESOURCE);
+    assert_int_equal(lstat(path, &after), 0);
+    assert_true(before.st_mode == after.st_mode && before.st_ino == after.st_ino && before.st_rdev == after.st_rdev);
+}
+
+static void what_is_no_regular_file_is_refused(void **state)
+{
+    (void)state;
+    char path[256];
+    snprintf(path, sizeof(path), "%s", in_folder("special"));
+    expect_refusal(folder, "a folder");
+    assert_int_equal(mkfifo(path, 0600), 0);
+    expect_refusal(path, "a pipe");
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(symlink("no/such/file", path), 0);
+    expect_refusal(path, "leads nowhere");
+    assert_int_equal(unlink(path), 0);
+}
+
+/* Nodes of our own, so that a mistake costs no real device; making them takes a right that a user has not. */
+static void a_device_is_refused_and_what_flows_into_it_is_not(void **state)
+{
+    (void)state;
+    char full[256], null[256];
+    snprintf(full, sizeof(full), "%s", in_folder("full"));
+    snprintf(null, sizeof(null), "%s", in_folder("null"));
+    int failed = mknod(full, S_IFCHR | 0600, makedev(1, 7)) || mknod(null, S_IFCHR | 0600, makedev(1, 3));
+    int descriptor = failed ? -1 : open(full, O_WRONLY); /* a folder mounted without devices */
+    if (descriptor < 0) {
+        unlink(full);
+        unlink(null);
+        skip();
+    }
+    close(descriptor);
+    expect_refusal(full, "a device");
+    assert_int_equal(file_check_output(full), EXIT_OK);
+    assert_int_equal(file_write_output(full, "x", 1), EXIT_RESOURCE);
+    assert_non_null(strstr(log_last_error(), strerror(ENOSPC)));
+    assert_int_equal(file_write_output(null, "x", 1), EXIT_OK);
+    struct stat status;
+    assert_true(stat(null, &status) == 0 && S_ISCHR(status.st_mode));
+    unlink(full);
+    unlink(null);
+}
+
+static void a_link_is_followed(void **state)
+{
+    (void)state;
+    char link[256];
+    struct stat status;
+    void *data;
+    size_t bytes;
+    snprintf(link, sizeof(link), "%s", in_folder("link"));
+    assert_int_equal(file_write_atomic(in_folder("file"), "old", 3), EXIT_OK);
+    assert_int_equal(symlink("file", link), 0);
+    assert_int_equal(file_check_writable(link), EXIT_OK);
+    assert_int_equal(file_write_atomic(link, "new", 3), EXIT_OK);
+    assert_true(lstat(link, &status) == 0 && S_ISLNK(status.st_mode));
+    assert_int_equal(file_read(in_folder("file"), 100, &data, &bytes), EXIT_OK);
+    assert_string_equal(data, "new");
+    free(data);
+    assert_int_equal(unlink(link), 0);
+    assert_int_equal(files_in_folder(), 1);
+}
+
+enum { FLOW_BYTES = 200000 }; /* more than a pipe holds */
+
+static void *read_pipe(void *path)
+{
+    static char read_bytes[FLOW_BYTES + 1];
+    size_t have = 0;
+    int descriptor = open(path, O_RDONLY);
+    for (ssize_t got = 1; got > 0; have += (size_t)(got > 0 ? got : 0))
+        got = read(descriptor, read_bytes + have, sizeof(read_bytes) - have);
+    close(descriptor);
+    return have == FLOW_BYTES ? read_bytes : NULL;
+}
+
+static void output_flows_through_a_pipe(void **state)
+{
+    (void)state;
+    static char sent[FLOW_BYTES];
+    char path[256];
+    void *received = NULL;
+    pthread_t reader;
+    for (size_t i = 0; i < sizeof(sent); i++)
+        sent[i] = (char)(i * 7);
+    snprintf(path, sizeof(path), "%s", in_folder("pipe"));
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(file_check_output(path), EXIT_OK);
+    assert_int_equal(file_write_output(path, sent, sizeof(sent)), EXIT_RESOURCE);
+    assert_non_null(strstr(log_last_error(), "nobody reads from it"));
+    assert_int_equal(pthread_create(&reader, NULL, read_pipe, path), 0);
+    int probe = -1; /* until the reader is there */
+    while (probe < 0)
+        probe = open(path, O_WRONLY | O_NONBLOCK);
+    assert_int_equal(file_write_output(path, sent, sizeof(sent)), EXIT_OK);
+    close(probe);
+    assert_int_equal(pthread_join(reader, &received), 0);
+    assert_non_null(received);
+    assert_memory_equal(received, sent, sizeof(sent));
+    struct stat status;
+    assert_true(stat(path, &status) == 0 && S_ISFIFO(status.st_mode));
+    assert_int_equal(unlink(path), 0);
+}
+
 /* ---- clock, log, cores ----------------------------------------------------------------------- */
 
 static void sleep_lasts_at_least_its_time(void **state)
@@ -281,6 +398,10 @@ int main(void)
         cmocka_unit_test(a_file_comes_back_whole),
         cmocka_unit_test(a_file_that_is_too_long_or_none_is_refused),
         cmocka_unit_test(a_failed_write_keeps_the_old_file),
+        cmocka_unit_test(what_is_no_regular_file_is_refused),
+        cmocka_unit_test(a_device_is_refused_and_what_flows_into_it_is_not),
+        cmocka_unit_test(a_link_is_followed),
+        cmocka_unit_test(output_flows_through_a_pipe),
         cmocka_unit_test(sleep_lasts_at_least_its_time),
         cmocka_unit_test(the_last_error_is_kept_and_cut),
         cmocka_unit_test(threads_are_bound_and_read_back),
