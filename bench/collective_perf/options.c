@@ -13,9 +13,9 @@
 
 #include "config.h"
 #include "gpu/backend.h"
-#include "run/nearest.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
+#include "sys/nearest.h"
 
 static const char usage[] =
     "Usage: collective-perf OPERATION [OPTION]...\n"

@@ -12,6 +12,7 @@
 
 struct settings {
     bool quick, resume;
+    bool check_options; /* --check-options: bench/run.sh asks before it builds the rest */
     int gpus[SETTINGS_MAX_GPUS], gpu_count; /* ascending, each once */
     bool single, dp, ddp;                   /* --strategies */
     unsigned workloads;                     /* bit i: workloads[i], --models */
@@ -25,7 +26,7 @@ struct settings {
     double run_timeout;                     /* seconds for one run of a trainer */
 };
 
-/* 0; EXIT_USAGE (reported); -1: help was printed. The strings point into argv or are static. */
+/* 0; EXIT_USAGE (reported); -1: that was all (--help, --check-options). The strings point into argv or are static. */
 int settings_parse(struct settings *settings, int argc, char **argv);
 
 #endif

@@ -10,10 +10,10 @@
 #include <string.h>
 
 #include "config.h"
-#include "run/nearest.h"
 #include "run/options_table.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
+#include "sys/nearest.h"
 
 #define DONE (-1)
 

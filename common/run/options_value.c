@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/nearest.h"
 #include "run/options_table.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
+#include "sys/nearest.h"
 
 #define MIB ((size_t)1 << 20)
 

@@ -153,6 +153,39 @@ class Sweep(unittest.TestCase):
         with open(os.path.join(self.out, "report.html"), encoding="utf-8") as f:
             self.assertEqual(f.read().count("data:image/svg+xml;base64,"), len(names))
 
+    # ---- the command line
+
+    def test_a_mistyped_word_is_refused_with_the_nearest_known_one(self):
+        for wrong, said in ((["--qick"], "did you mean --quick?"), (["--gpsu", "2"], "did you mean --gpus?"),
+                            (["--models", "mlp,digist"], "did you mean digits?"), (["--models", "zzz"], "mlp, digits or classes"),
+                            (["--strategies", "ddpp"], "did you mean ddp?"), (["--device", "cdua"], "did you mean cuda?"),
+                            (["--scaling", "stong"], "did you mean strong?"), (["--gpus", "two"], "from 1 to 64"),
+                            (["--steps"], "--steps needs a value"), (["--quick=3"], "takes no value"), (["more"], "more is no option")):
+            done = self.sweep(*wrong)
+            self.check_nothing_ran(done, 2)
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+            self.assertIn(said, done.stderr)
+
+    def test_options_can_be_checked_alone(self):
+        self.check_nothing_ran(self.sweep(*MLP, "--check-options"), 0)
+        self.assertFalse(os.path.exists(self.out))
+        self.check_nothing_ran(self.sweep(*MLP, "--check-options", "--models", "mlpp"), 2)
+
+    def test_the_script_knows_the_options_before_it_builds(self):
+        script = os.path.join(HERE, "..", "..", "bench", "run.sh")
+        run = lambda *words: subprocess.run(["sh", script, *words, "--no-install", "--build", os.path.join(self.folder, "none")],
+                                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for wrong, said in ((["--qick"], "did you mean --quick?"), (["--gpsu=2"], "did you mean --gpus?"),
+                            (["--zzzzz"], "--help lists them"), (["more"], "'more' is no option"), (["--resume"], "needs --out")):
+            done = run(*wrong)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertIn(said, done.stderr)
+        with open(script, encoding="utf-8") as f:
+            known = re.search(r'^names="(.*)"$', f.read(), re.M).group(1).split()
+        listed = subprocess.run([DPBENCH, "sweep", "--help"], stdout=subprocess.PIPE, text=True).stdout
+        self.assertEqual(set(known) - {"build", "no-install"},
+                         set(re.findall(r"^  --([a-z-]+)", listed, re.M)) - {"check-options"})
+
     # ---- the proof
 
     def check_unequal(self, fault, reason):

@@ -12,10 +12,10 @@
 
 #include <cmocka.h>
 
-#include "run/nearest.h"
 #include "run/options.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
+#include "sys/nearest.h"
 
 #define MAX_WORDS 32
 

@@ -2,8 +2,8 @@
  *
  * "Did you mean ...?": the known name that is nearest to what was typed.
  */
-#ifndef RUN_NEAREST_H
-#define RUN_NEAREST_H
+#ifndef SYS_NEAREST_H
+#define SYS_NEAREST_H
 
 #include <stddef.h>
 

@@ -2,7 +2,7 @@
  *
  * Edit distance with swaps of neighbours (optimal string alignment), three rows at a time.
  */
-#include "run/nearest.h"
+#include "sys/nearest.h"
 
 #include <string.h>
 
