@@ -225,6 +225,7 @@ static int set_option(struct settings *settings, int option, const char *text)
         settings->resume = true;
         break;
     case GPUS:
+        settings->gpus_given = true;
         return parse_list(text, add_gpus, settings);
     case STRATEGIES:
         return parse_list(text, add_strategy, settings);

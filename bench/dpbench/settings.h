@@ -14,6 +14,7 @@ struct settings {
     bool quick, resume;
     bool check_options; /* --check-options: bench/run.sh asks before it builds the rest */
     int gpus[SETTINGS_MAX_GPUS], gpu_count; /* ascending, each once */
+    bool gpus_given;                        /* --gpus; else they are the default ones */
     bool single, dp, ddp;                   /* --strategies */
     unsigned workloads;                     /* bit i: workloads[i], --models */
     bool strong, weak;                      /* --scaling */

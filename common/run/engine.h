@@ -66,7 +66,6 @@ struct engine {
     bool verified;
     uint64_t checksum;                   /* after the verification */
     double busy_before[RUN_MAX_DEVICES]; /* seconds, by device of this rank, when the timed steps began */
-    bool opening_strategy;               /* a lack of resources now is a lack of device memory */
     int cores_per_device;                /* 0: CUDA */
     char device_name[DEVICE_TEXT];
 };

@@ -6,7 +6,7 @@ follow from the options alone, so a sweep over it is the same on every machine a
 FIXTURE_FAULT="STRATEGY:GPUS:WHAT" (dp+ddp: both) makes a cell go wrong: hang, exit3, killed, cut (the last line is cut), bits
 (another checksum), drift (another checksum in round 1), gradient (beyond tolerance), nan (in a gradient), ledger (says failed),
 orphan (a child is left behind), other (other options than asked for). FIXTURE_LOG names a file that gets a line a
-run. FIXTURE_SLEEP: seconds a run takes.
+run. FIXTURE_SLEEP: seconds a run takes. FIXTURE_CUDA and FIXTURE_SOFT: how many devices of each kind answer (0 and 64).
 """
 import json, os, signal, struct, subprocess, sys, time
 
@@ -53,6 +53,11 @@ def save_gradients(path, values):
 
 
 def main():
+    if sys.argv[-1] == "--device-count":
+        kind = sys.argv[-2]
+        count = os.environ.get("FIXTURE_" + kind.upper(), "0" if kind == "cuda" else "64")
+        print(count if int(count) else "fixture: no driver")
+        sys.exit(0 if int(count) else 3)
     o = parse(sys.argv)
     n, batch, strategy = o["gpus"], o["global_batch"], o["strategy"]
     inputs = 64 if o["data"] == "digits" else 784

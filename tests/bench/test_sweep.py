@@ -47,14 +47,14 @@ class Sweep(unittest.TestCase):
     def command(self, *options, plots=None):
         return [DPBENCH, "sweep", "--programs", self.programs, "--plots", plots or self.plots, "--out", self.out, *options]
 
-    def environment(self, fault=None, sleep=None):
-        env = dict(os.environ, FIXTURE_LOG=self.log)
+    def environment(self, fault=None, sleep=None, **others):
+        env = dict(os.environ, FIXTURE_LOG=self.log, **others)
         env.update({"FIXTURE_FAULT": fault} if fault else {})
         env.update({"FIXTURE_SLEEP": str(sleep)} if sleep else {})
         return env
 
-    def sweep(self, *options, fault=None, plots=None):
-        return subprocess.run(self.command(*options, plots=plots), env=self.environment(fault), stdin=subprocess.DEVNULL,
+    def sweep(self, *options, fault=None, plots=None, **environment):
+        return subprocess.run(self.command(*options, plots=plots), env=self.environment(fault, **environment), stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
 
     def rows(self, name="results.csv"):
@@ -142,7 +142,7 @@ class Sweep(unittest.TestCase):
     def test_plots(self):
         if not shutil.which("gnuplot"):
             self.skipTest("gnuplot is not installed")
-        done = self.sweep("--quick", "--cores", "4", plots=PLOTS)
+        done = self.sweep("--quick", "--cores", "4", "--device", "soft", plots=PLOTS)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         names = ["memory-mlp", "memory-classes", "traffic-mlp", "traffic-classes", "breakdown-mlp", "throughput-mlp", "utilization-mlp"]
         for name in names:
@@ -152,6 +152,38 @@ class Sweep(unittest.TestCase):
                 self.assertEqual(f.read(4), b"\x89PNG")
         with open(os.path.join(self.out, "report.html"), encoding="utf-8") as f:
             self.assertEqual(f.read().count("data:image/svg+xml;base64,"), len(names))
+
+    # ---- the devices
+
+    def test_no_cuda_device_ends_the_sweep_before_it_begins(self):
+        done = self.sweep(*MLP, "--device", "cuda")
+        self.check_nothing_ran(done, 3)
+        self.assertEqual(done.stderr, "dpbench: no CUDA device answers; use --device soft (fixture: no driver)\n")
+        self.assertFalse(os.path.exists(self.out))
+
+    def test_auto_is_chosen_once_for_the_whole_sweep(self):
+        done = self.sweep(*MLP)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("measuring on soft GPUs", done.stderr)
+        self.assertIn("device soft", self.plan())
+        shutil.rmtree(self.out)
+        self.assertEqual(self.sweep(*MLP, FIXTURE_CUDA="2").returncode, 0)
+        self.assertIn("device cuda", self.plan())
+
+    def plan(self):
+        with open(os.path.join(self.out, "plan.txt"), encoding="utf-8") as f:
+            return f.read()
+
+    def test_more_devices_than_answer(self):
+        done = self.sweep(*MLP, "--device", "cuda", FIXTURE_CUDA="1")
+        self.check_nothing_ran(done, 3)
+        self.assertIn("--gpus: 2 devices, but only 1 answers here", done.stderr)
+        done = self.sweep("--models", "mlp", "--rounds", "1", "--steps", "2", "--device", "cuda", FIXTURE_CUDA="3")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual({r["gpus"] for r in self.rows()}, {"1", "2"}, "the default numbers end at what is there")
+
+    def test_no_soft_gpu(self):
+        self.check_nothing_ran(self.sweep(*MLP, "--device", "soft", FIXTURE_SOFT="0"), 3)
 
     # ---- the command line
 
