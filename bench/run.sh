@@ -16,7 +16,7 @@ Installs what is missing (apt-get, through sudo if not root), builds, and measur
   --models LIST        workloads: mlp,digits,classes
   --scaling LIST       strong,weak (default strong)
   --device NAME        auto, soft, cuda
-  --out DIR            results folder (default results/<time>)
+  --out DIR            results folder (default results/<time>, in UTC)
   --resume             go on with the sweep in DIR (needs --out)
   --build DIR          build folder (default build-release)
   --no-install         install nothing; what is missing is named and left out
@@ -31,7 +31,7 @@ fail() {
 }
 
 # What dpbench takes (tests/bench compares the two lists): a mistyped word is found before anything is installed or built.
-names="quick gpus strategies models scaling rounds steps device cores out resume run-timeout programs plots build no-install help"
+names="quick gpus strategies models scaling rounds steps device cores out results resume run-timeout programs plots build no-install help"
 
 # The name that is the fewest letters put in, left out, replaced or swapped away; none if that is half of the word.
 nearest() {
@@ -97,10 +97,7 @@ while [ "$count" -gt 0 ]; do
     esac
     set -- "$@" "$word"
 done
-if [ -z "$out" ]; then
-    [ "$resume" = no ] || fail "--resume needs --out with the folder to go on with"
-    out=$root/results/$(date -u +%Y%m%dT%H%M%SZ)
-fi
+[ "$resume" = no ] || [ -n "$out" ] || fail "--resume needs --out with the folder to go on with"
 
 . "$root/bench/setup.sh"
 # shellcheck disable=SC2086
@@ -111,7 +108,7 @@ setup_ninja "$build" bench/dpbench || {
     say "dpbench was not built: it needs cJSON (libcjson-dev)"
     exit 3
 }
+set -- --results "$root/results" --programs "$build" --plots "$root/plots" ${out:+--out "$out"} "$@"
 "$build/bench/dpbench" sweep --check-options "$@" || exit
 setup_ninja "$build" || exit 3
-say "measuring; results go to $out"
-exec "$build/bench/dpbench" sweep --out "$out" --programs "$build" --plots "$root/plots" "$@"
+exec "$build/bench/dpbench" sweep "$@"

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "plan.h"
 #include "sys/exit_codes.h"
@@ -31,7 +32,8 @@ static const char help[] =
     "  --steps N            timed steps of each run, 1 to 100000\n"
     "  --device NAME        auto (default), soft, cuda\n"
     "  --cores N            count on N cores (default: as many as can be used)\n"
-    "  --out DIR            where everything goes (default results/run)\n"
+    "  --out DIR            where everything goes (default RESULTS/<time>, in UTC)\n"
+    "  --results DIR        where that folder is made (default results)\n"
     "  --resume             keep what DIR has finished and run the rest\n"
     "  --run-timeout SEC    limit for one run of a trainer, 1 to 86400 (default 120)\n"
     "  --programs DIR       where dp-train and ddp-train are (default: beside dpbench)\n"
@@ -52,6 +54,7 @@ enum {
     DEVICE,
     CORES,
     OUT,
+    RESULTS,
     RESUME,
     RUN_TIMEOUT,
     PROGRAMS,
@@ -71,6 +74,7 @@ static const struct option options[] = {
     {"device", required_argument, NULL, DEVICE},
     {"cores", required_argument, NULL, CORES},
     {"out", required_argument, NULL, OUT},
+    {"results", required_argument, NULL, RESULTS},
     {"resume", no_argument, NULL, RESUME},
     {"run-timeout", required_argument, NULL, RUN_TIMEOUT},
     {"programs", required_argument, NULL, PROGRAMS},
@@ -251,6 +255,9 @@ static int set_option(struct settings *settings, int option, const char *text)
     case OUT:
         settings->out = text;
         break;
+    case RESULTS:
+        settings->results = text;
+        break;
     case PROGRAMS:
         settings->programs = text;
         break;
@@ -278,6 +285,15 @@ static void set_defaults(struct settings *settings)
         settings->strong = true;
 }
 
+/* One time for the run and its folder. */
+static void set_run_id(struct settings *settings)
+{
+    time_t now = time(NULL);
+    struct tm utc;
+    gmtime_r(&now, &utc);
+    strftime(settings->run_id, sizeof settings->run_id, "%Y%m%dT%H%M%SZ", &utc);
+}
+
 static int print_help(void)
 {
     fputs(help, stdout);
@@ -288,7 +304,7 @@ static int print_help(void)
 
 int settings_parse(struct settings *settings, int argc, char **argv)
 {
-    *settings = (struct settings){.device = "auto", .out = "results/run", .run_timeout = 120};
+    *settings = (struct settings){.device = "auto", .results = "results", .run_timeout = 120};
     optind = 1;
     opterr = 0;
     int option, at = optind;
@@ -303,6 +319,11 @@ int settings_parse(struct settings *settings, int argc, char **argv)
     }
     if (optind < argc)
         return refuse_option('?', argv[optind]);
+    if (settings->resume && !settings->out) {
+        log_error("--resume needs --out with the folder to go on with");
+        return EXIT_USAGE;
+    }
     set_defaults(settings);
+    set_run_id(settings);
     return settings->check_options ? -1 : EXIT_OK;
 }

@@ -21,7 +21,9 @@ struct settings {
     int rounds, steps;                      /* 0: the workload's own */
     int cores;                              /* --cores: usable cores, 0: ask the machine */
     const char *device;                     /* auto, soft, cuda */
-    const char *out;                        /* folder; made if missing (its parent must exist) */
+    const char *out;                        /* folder; made if missing. NULL: RESULTS/RUN_ID */
+    const char *results;                    /* --results */
+    char run_id[20];                        /* now, "20260131T235959Z": names the run, and its folder unless --out does */
     const char *programs;                   /* folder of dp-train and ddp-train */
     const char *plots;                      /* folder of the gnuplot scripts and the report's template */
     double run_timeout;                     /* seconds for one run of a trainer */

@@ -31,7 +31,7 @@ struct sweep {
     struct plan plan;
     struct results results;
     struct progress progress;
-    char run_id[32];
+    char run_id[sizeof((struct settings *)0)->run_id];
     int interrupted; /* signal, or 0 */
 };
 
@@ -336,6 +336,7 @@ static int judge(const struct table *rows)
 int sweep_run(struct settings *settings)
 {
     struct sweep sweep = {.settings = settings};
+    snprintf(sweep.run_id, sizeof sweep.run_id, "%s", settings->run_id);
     int rc = folder_check_programs(settings);
     rc = rc ? rc : device_choose(settings);
     if (rc)
@@ -344,6 +345,7 @@ int sweep_run(struct settings *settings)
     plan_make(&sweep.plan, settings);
     rc = begin(&sweep);
     if (!rc) {
+        printf("measuring; results go to %s\n", settings->out);
         progress_begin(&sweep.progress, plan_run_count(&sweep.plan));
         for (int g = 0; !rc && !sweep.interrupted && g < sweep.plan.group_count; g++)
             rc = run_group(&sweep, &sweep.plan.groups[g]);

@@ -297,7 +297,7 @@ class Sweep(unittest.TestCase):
 
     def test_resume_keeps_rows_and_runs_the_rest(self):
         """Killed at seeded moments; each time: finished rows stay byte-identical, no finished run is repeated."""
-        options = ["--quick", "--models", "mlp,digits", "--gpus", "1,2", "--cores", "2", "--rounds", "2", "--steps", "3"]
+        options = ["--quick", "--device", "soft", "--models", "mlp,digits", "--gpus", "1,2", "--cores", "2", "--rounds", "2", "--steps", "3"]
         total = 2 * 6 + 2 * 5
         moments = random.Random(7)
         kept = b""
@@ -306,7 +306,7 @@ class Sweep(unittest.TestCase):
             process = subprocess.Popen(self.command(*options, *resume), env=self.environment(sleep=0.03), stdin=subprocess.DEVNULL,
                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             try:
-                rc = process.wait(moments.uniform(0.05, 0.6))
+                rc = process.wait(moments.uniform(0.05, 0.6) * (1 + attempt / 10))  # a busy machine gets on too
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGKILL)
                 process.wait()
@@ -364,6 +364,18 @@ class Sweep(unittest.TestCase):
     def check_nothing_ran(self, done, code):
         self.assertEqual(done.returncode, code, done.stderr)
         self.assertFalse(os.path.exists(self.log), "something was measured")
+
+    def test_one_time_names_the_run_and_its_folder(self):
+        os.mkdir(self.out)
+        command = [word if word != "--out" else "--results" for word in self.command(*MLP)]
+        before = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        done = subprocess.run(command, env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        name, = os.listdir(self.out)
+        self.assertTrue(before <= name <= time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()), name)
+        self.assertIn("results go to %s/%s\n" % (self.out, name), done.stdout)
+        self.out = os.path.join(self.out, name)
+        self.assertEqual({r["run"] for r in self.rows()}, {name})
+        self.assertIn("run %s\n" % name, self.plan())
 
     def test_out_is_a_file(self):
         with open(self.out, "w", encoding="utf-8"):
