@@ -12,7 +12,7 @@
 
 struct settings {
     bool quick, resume;
-    bool check_options; /* --check-options: bench/run.sh asks before it builds the rest */
+    bool check_options;                     /* --check-options: bench/run.sh asks before it builds the rest */
     int gpus[SETTINGS_MAX_GPUS], gpu_count; /* ascending, each once */
     bool gpus_given;                        /* --gpus; else they are the default ones */
     bool single, dp, ddp;                   /* --strategies */
@@ -23,10 +23,10 @@ struct settings {
     const char *device;                     /* auto, soft, cuda */
     const char *out;                        /* folder; made if missing. NULL: RESULTS/RUN_ID */
     const char *results;                    /* --results */
-    char run_id[20];                        /* now, "20260131T235959Z": names the run, and its folder unless --out does */
-    const char *programs;                   /* folder of dp-train and ddp-train */
-    const char *plots;                      /* folder of the gnuplot scripts and the report's template */
-    double run_timeout;                     /* seconds for one run of a trainer */
+    char run_id[20];      /* now, "20260131T235959Z": names the run, and its folder unless --out does */
+    const char *programs; /* folder of dp-train and ddp-train */
+    const char *plots;    /* folder of the gnuplot scripts and the report's template */
+    double run_timeout;   /* seconds for one run of a trainer */
 };
 
 /* 0; EXIT_USAGE (reported); -1: that was all (--help, --check-options). The strings point into argv or are static. */

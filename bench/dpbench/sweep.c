@@ -327,9 +327,9 @@ static int judge(const struct table *rows)
             first = row;
         }
     if (bad)
-        log_error("%d of %d cells failed; first: %s on %s, %s devices: %s", bad, rows->row_count,
+        log_error("%d of %d cells failed; first: %s on %s, %s device%s: %s", bad, rows->row_count,
                   table_get(rows, first, "strategy"), table_get(rows, first, "model"), table_get(rows, first, "gpus"),
-                  table_get(rows, first, "reason"));
+                  text_is(table_get(rows, first, "gpus"), "1") ? "" : "s", table_get(rows, first, "reason"));
     return bad ? EXIT_CHECK_FAILED : EXIT_OK;
 }
 

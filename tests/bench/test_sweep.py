@@ -153,6 +153,92 @@ class Sweep(unittest.TestCase):
         with open(os.path.join(self.out, "report.html"), encoding="utf-8") as f:
             self.assertEqual(f.read().count("data:image/svg+xml;base64,"), len(names))
 
+    # ---- the verdict and the page
+
+    def page(self):
+        with open(os.path.join(self.out, "report.html"), encoding="utf-8") as f:
+            return f.read()
+
+    def said(self, done, head):
+        """The lines of the verdict that begin so; each says something."""
+        lines = [line[len(head):].strip() for line in done.stdout.splitlines() if line.startswith(head)]
+        self.assertNotIn("", lines)
+        return lines
+
+    def test_speed_up_and_its_interval(self):
+        done = self.sweep(*MLP)
+        pairs = {(p["left"], p["gpus"]): p for p in self.rows("pairs.csv") if p["right"] == "single"}
+        self.assertEqual(sorted(pairs), [("ddp", "1"), ("ddp", "2"), ("ddp;no_overlap=1", "2"), ("dp", "1"), ("dp", "2")])
+        for (left, gpus), pair in pairs.items():
+            row = self.row(left.split(";")[0], gpus, "no_overlap=1" if ";" in left else "")
+            self.assertEqual(pair["speedup"], row["speedup"])
+            self.assertLessEqual(float(pair["speedup_lo"]), float(pair["speedup"]))
+            self.assertGreaterEqual(float(pair["speedup_hi"]), float(pair["speedup"]))
+        line, = self.said(done, "Faster than one device?")
+        self.assertRegex(line, r"^mlp, strong scaling, 2 devices beside single\. DP is faster \(speed-up 1\.\d+, 1\.\d+ to 1\.\d+ in 2 "
+                               r"rounds\)\. DDP is faster \(")
+        self.assertRegex(self.page(), r'<td class="n">1\.\d\d \(1\.\d\d to 1\.\d\d\)</td>')
+
+    def test_slower_than_one_device_is_said(self):
+        done = self.sweep(*MLP, fault="dp:2:slow")
+        self.assertIn("DP is slower than one device (speed-up 0.", self.said(done, "Faster than one device?")[0])
+
+    def test_weak_scaling_compares_samples_not_steps(self):
+        done = self.sweep(*MLP, "--scaling", "weak")
+        pair, = [p for p in self.rows("pairs.csv") if (p["left"], p["right"], p["gpus"]) == ("dp", "single", "2")]
+        self.assertEqual((pair["ratio"], pair["ratio_lo"], pair["p_value"]), ("", "", ""))
+        self.assertGreater(float(pair["speedup"]), 1)
+        self.assertIn("weak scaling", self.said(done, "Faster than one device?")[0])
+
+    def test_no_difference_where_the_interval_holds_1(self):
+        done = self.sweep(*MLP, fault="ddp:*:noisy")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for head, count in (("Faster here?", 2), ("What the wrapper costs.", 2), ("Overlap.", 1)):
+            line, = self.said(done, head)
+            self.assertEqual(line.count("no difference seen"), count, line)
+        line, = self.said(done, "Faster than one device?")
+        self.assertIn("DDP: no difference seen (speed-up ", line)
+        self.assertIn(">none seen</td>", self.page())
+
+    def test_one_round_has_no_interval(self):
+        done = self.sweep(*MLP, "--rounds", "1")
+        for pair in self.rows("pairs.csv"):
+            self.assertEqual((pair["ratio_lo"], pair["ratio_hi"], pair["speedup_lo"], pair["speedup_hi"]), ("",) * 4)
+        self.assertEqual({r["samples_per_s_lo"] for r in self.rows()}, {""})
+        for head in ("Faster here?", "Faster than one device?", "What the wrapper costs.", "Overlap."):
+            self.assertIn("one round: no interval", self.said(done, head)[0])
+        self.assertIn("(one round)</td>", self.page())
+
+    def test_unsteady_cells_are_named(self):
+        self.assertEqual(self.said(self.sweep(*MLP), "Unsteady."), [])
+        shutil.rmtree(self.out)
+        line, = self.said(self.sweep(*MLP, fault="dp:2:unsteady"), "Unsteady.")
+        self.assertTrue(line.startswith("In 1 cell the steps scatter by more than 20 % of their median (MAD; mlp dp on 2: 50 %)"), line)
+        self.assertRegex(self.page(), r'<td class="n bad">[\d.]+ \(50 %\)</td>')
+
+    def test_the_totals_are_those_of_the_rows(self):
+        self.sweep("--quick", "--models", "mlp,classes", "--cores", "4")
+        page = self.page()
+        for workload in ("width=256;depth=1;classes=32768", ""):
+            totals = tuple(float(self.row(s, 4, workload)["comm_mib"]) for s in ("dp", "ddp"))
+            self.assertIn("a step on 4 devices moves %.1f MiB with DP and %.1f MiB with DDP." % totals, page)
+        self.assertNotIn("nearly the same", page)
+
+    def test_nothing_was_measured(self):
+        done = self.sweep(*MLP, fault="single+dp+ddp:all:exit3", plots=PLOTS)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(sum(r["status"] == "failed" for r in self.rows()), 6)
+        self.assertNotIn("gnuplot", done.stderr)
+        self.assertEqual([n for n in os.listdir(self.out) if n.endswith((".svg", ".png"))], [])
+        for head in ("Faster here?", "Bytes.", "Memory.", "Overlap.", "What the wrapper costs."):
+            self.assertEqual(self.said(done, head), [])
+        self.assertNotIn("<li><b>Faster here?</b>", self.page())
+
+    def test_only_single(self):
+        done = self.sweep(*MLP, "--strategies", "single")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.said(done, "Faster here?"), [])
+
     # ---- the devices
 
     def test_no_cuda_device_ends_the_sweep_before_it_begins(self):
@@ -369,7 +455,7 @@ class Sweep(unittest.TestCase):
         os.mkdir(self.out)
         command = [word if word != "--out" else "--results" for word in self.command(*MLP)]
         before = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-        done = subprocess.run(command, env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        done = subprocess.run(command, env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         name, = os.listdir(self.out)
         self.assertTrue(before <= name <= time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()), name)
         self.assertIn("results go to %s/%s\n" % (self.out, name), done.stdout)
