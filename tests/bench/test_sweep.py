@@ -304,6 +304,17 @@ class Sweep(unittest.TestCase):
         self.assertEqual(set(known) - {"build", "no-install"},
                          set(re.findall(r"^  --([a-z-]+)", listed, re.M)) - {"check-options"})
 
+    def test_the_peers_programs_are_missing(self):
+        """Said once, before anything is installed, built or measured."""
+        script = os.path.join(HERE, "..", "..", "bench", "peers.sh")
+        for folder in (self.folder, os.path.join(self.folder, "none")):
+            done = subprocess.run(["sh", script, "--no-install", "--build", self.out, "--peers", folder], stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self.assertEqual((done.returncode, done.stdout), (3, ""), done.stderr)
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+            self.assertIn("name their folder with --peers DIR", done.stderr)
+        self.assertFalse(os.path.exists(self.out))
+
     # ---- the proof
 
     def check_unequal(self, fault, reason):
