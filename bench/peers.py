@@ -232,11 +232,24 @@ def report(values):
     return rows
 
 
+PEER_FILES = ("train_torch.py", "allreduce_gloo.py", "allreduce_mpi.c")
+
+
+def check_peers(folder):
+    """The peers' programs are not in this repository: said once, before anything is built or run."""
+    lacking = [name for name in PEER_FILES if not os.path.exists(os.path.join(folder, name))]
+    if lacking:
+        where = "%s lacks %s" % (folder, ", ".join(lacking)) if os.path.isdir(folder) else "no folder %s" % folder
+        print("bench/peers.sh: the peers' programs are not part of this repository: name their folder with --peers DIR (%s)" % where,
+              file=sys.stderr)
+        sys.exit(3)
+
+
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
     parser = argparse.ArgumentParser(prog="bench/peers.sh", description=__doc__.splitlines()[0])
-    parser.add_argument("--peers", default=os.path.join(here, "..", "..", "shared", "peers"),
-                        help="folder of the peers' programs")
+    parser.add_argument("--peers", metavar="DIR", default=os.path.join(here, "peers"),
+                        help="folder of %s (default bench/peers)" % ", ".join(PEER_FILES))
     parser.add_argument("--python", action="append", help="a python with torch (default /usr/bin/python3); may be repeated")
     parser.add_argument("--parts", default="collectives,mlp",
                         help="of collectives, %s (default collectives,mlp)" % ", ".join(MODELS))
@@ -247,12 +260,16 @@ def main():
     parser.add_argument("--build", default=os.path.join(here, "..", "build-release"), help="build folder")
     parser.add_argument("--no-install", action="store_true", help="install nothing (read by bench/peers.sh)")
     parser.add_argument("--root", default=os.path.join(here, ".."), help=argparse.SUPPRESS)
+    parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.python = options.python or ["/usr/bin/python3"]
     options.parts = options.parts.split(",")
     unknown = [part for part in options.parts if part not in MODELS and part != "collectives"]
     if unknown:
         parser.error("--parts: '%s', expected some of collectives, %s" % (unknown[0], ", ".join(MODELS)))
+    check_peers(options.peers)
+    if options.check:
+        return 0
     with tempfile.TemporaryDirectory(prefix="dpbench-peers-") as scratch:
         values, left_out = measure(options, scratch)
     rows = report(values)

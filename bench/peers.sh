@@ -22,6 +22,9 @@ while [ "$1" != --end ]; do
 done
 shift
 
+if command -v python3 >/dev/null 2>&1; then
+    python3 "$root/bench/peers.py" --check "$@" || exit
+fi
 . "$root/bench/setup.sh"
 # shellcheck disable=SC2086
 setup_install $packages

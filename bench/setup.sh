@@ -2,7 +2,10 @@
 # Sourced by tests/run.sh, bench/run.sh and .ci/run: installs what is missing, configures and builds. One way to do it.
 #
 #   setup_install PACKAGE...        installs what is missing, or says what is left out (install=no: installs nothing)
-#   setup_build FOLDER [OPTION]...  meson setup or reconfigure with these options, then ninja
+#   setup_configure FOLDER [OPTION]...
+#                                   meson setup or reconfigure with these options
+#   setup_ninja FOLDER [TARGET]...  builds these, or all
+#   setup_build FOLDER [OPTION]...  the two, one after the other
 
 install=${install:-yes}
 packages="gcc g++ meson ninja-build pkg-config libhwloc-dev libdnnl-dev libbenchmark-dev gnuplot-nox libcmocka-dev libcjson-dev python3"
@@ -66,11 +69,11 @@ setup_meson() {
     meson=$root/build-tools/bin/meson
 }
 
-setup_build() {
+setup_configure() {
     folder=$1
     shift
     for tool in ninja "${CC:-cc}" "${CXX:-c++}"; do
-        if ! command -v "$tool" >/dev/null 2>&1; then
+        if ! command -v "${tool%% *}" >/dev/null 2>&1; then
             say "$tool is missing: nothing can be built"
             return 3
         fi
@@ -87,14 +90,23 @@ setup_build() {
         return 3
     }
     sed -n '/^  Features/,/^$/p' "$folder/setup.log"
-    say "building $folder"
+}
+
+setup_ninja() {
+    folder=$1
+    shift
+    say "building ${*:-$folder}"
     if [ -t 1 ]; then
-        ninja -C "$folder" || return 3  # a line that counts, for the one who waits
+        ninja -C "$folder" "$@" || return 3  # a line that counts, for the one who waits
         return 0
     fi
-    ninja -C "$folder" >"$folder/build.log" 2>&1 || {
+    ninja -C "$folder" "$@" >"$folder/build.log" 2>&1 || {
         tail -n 60 "$folder/build.log"
         return 3
     }
     ! grep -q 'warning:' "$folder/build.log" || say "there were warnings: $folder/build.log"
+}
+
+setup_build() {
+    setup_configure "$@" && setup_ninja "$1"
 }

@@ -25,7 +25,12 @@ black = "#222222"; grey = "#999999"; light = "#d9d9d9"
 blue = "#0072b2"; sky = "#56b4e9"; green = "#009e73"; navy = "#332288"
 orange = "#e69f00"; red = "#d55e00"; pink = "#cc79a7"; yellow = "#f0e442"; wine = "#882255"
 
+# "What: of what" as a head and a line below it: in one line it would not fit.
+title_lines(text) = (colon = strstrt(text, ": ")) > 0 ? text[1:colon - 1]."\n".text[colon + 2:*] : text
+
 two_lines(label) = words(label) > 1 ? word(label, 1)."\n".label[strlen(word(label, 1)) + 2:*] : label
+
+three_digits(x) = sprintf(x >= 100 ? "%.0f" : x >= 10 ? "%.1f" : "%.2f", x)
 
 dp_colour = red
 ddp_colour = blue

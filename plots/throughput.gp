@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 # Left: samples per second with 95 % intervals. Right: speed-up over a single device, with the ideal line.
 # Columns: gpus, then for dp and ddp: samples/s, low, high, speed-up; last the single device's samples/s.
-picture_type = ARG4; picture = ARG3; width = 900; height = 440
+picture_type = ARG4; picture = ARG3; width = 900; height = 470
 load ARG1
 
 stats ARG2 using 1 every ::1 nooutput
 most = STATS_max
-set multiplot layout 1,2 title noenhanced ARG5 margins 0.09, 0.98, 0.24, 0.8 spacing 0.1
+set multiplot layout 1,2 title noenhanced title_lines(ARG5) margins 0.09, 0.98, 0.24, 0.77 spacing 0.1
 set xtics (1, 2, 4, 8, 16, 32, 64)
 set ytics auto
 set xrange [0.7:most + 0.3]

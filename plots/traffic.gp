@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
 # Left: bytes of one step between devices, stacked by phase. Right: what the busiest link carries.
 # Columns: label, then MiB by phase (scatter replicate gather loss reduce allreduce other), busiest link.
-picture_type = ARG4; picture = ARG3; width = 900; height = 460
+picture_type = ARG4; picture = ARG3; width = 900; height = 500
 load ARG1
 
 array colour[7] = [yellow, orange, pink, sky, red, blue, grey]
 array name[7] = ["scatter", "replicate", "gather", "loss", "reduce", "all-reduce", "other"]
-set multiplot title noenhanced ARG5
+set multiplot title noenhanced title_lines(ARG5)
 set style data histograms
-set xtics scale 0
+set xtics scale 0 font ",12"
 set yrange [0:*]
 set offsets 0, 0, graph 0.06, 0
 set boxwidth 0.7
@@ -16,7 +16,7 @@ set bmargin 6
 set tmargin 3
 set key outside bottom center horizontal maxrows 2 noenhanced
 
-set size 0.62, 0.94
+set size 0.57, 0.9
 set origin 0, 0
 set title "all links together" font ",14"
 set ylabel "MiB a step"
@@ -25,8 +25,8 @@ array total[7]
 do for [c = 2:8] { stats ARG2 using c every ::1 nooutput; total[c - 1] = STATS_max }
 plot for [c = 2:8] ARG2 every ::1 using c:xticlabels(two_lines(strcol(1))) linecolor rgb colour[c - 1] title (total[c - 1] > 0 ? name[c - 1] : "")
 
-set size 0.38, 0.94
-set origin 0.62, 0
+set size 0.43, 0.9
+set origin 0.57, 0
 set title "busiest link"
 unset key
 unset ylabel
@@ -34,5 +34,5 @@ set style histogram clustered gap 0.6
 set boxwidth 0.7 absolute
 is_ddp(label) = (strstrt(label, "DDP") > 0)
 plot ARG2 every ::1 using 0:9:(is_ddp(strcol(1)) ? 0x0072b2 : 0xd55e00):xticlabels(two_lines(strcol(1))) with boxes linecolor rgb variable, \
-     "" every ::1 using 0:9:(sprintf("%.3g", $9)) with labels offset 0, 0.7
+     "" every ::1 using 0:9:(three_digits($9)) with labels offset 0, 0.7 font ",12"
 unset multiplot

@@ -126,7 +126,8 @@ static int write_throughput(const struct view *view, FILE *out)
     fputs("\tsingle\n", out);
     for (int i = 0; i < view->gpu_count; i++) {
         int n = view->gpus[i];
-        if (view_oversubscribed(view, "dp", n) || view_oversubscribed(view, "ddp", n))
+        bool measured = view_row(view, "dp", n, false) >= 0 || view_row(view, "ddp", n, false) >= 0;
+        if (!measured || view_oversubscribed(view, "dp", n) || view_oversubscribed(view, "ddp", n))
             continue;
         fprintf(out, "%d", n);
         for (int s = 0; s < 2; s++)
@@ -148,8 +149,9 @@ static int write_utilization(const struct view *view, FILE *out)
     fputs("label\tdp\tddp\n", out);
     for (int s = 0; s < 2; s++) {
         struct cell cell = cell_make(view->workload, view->scaling, strategies[s], gpus, false);
+        fputs(s ? "\t?\t?\n" : "", out); /* a gap between the two */
         for (int row = -1; (row = results_find(devices, row + 1, &cell)) >= 0; rows++) {
-            fprintf(out, "%s GPU %s", names[s], table_get(devices, row, "device"));
+            fputs(table_get(devices, row, "device"), out);
             print_number(out, s == 0 ? 100 * table_number(devices, row, "util") : NAN);
             print_number(out, s == 1 ? 100 * table_number(devices, row, "util") : NAN);
             putc('\n', out);
@@ -208,22 +210,34 @@ static const struct kind {
      "buckets besides.",
      1, write_memory},
     {"traffic", "Bytes between devices in one step",
-     "Left: all bytes, by what they are moved for (gather: outputs, and "
-     "their gradient back). Right: the busiest single "
-     "link. The totals are nearly the same; DP sends all of it through device 0, DDP spreads it.",
+     "Left: all bytes, by what they are moved for (gather: outputs, and their gradient back). Right: the busiest "
+     "single "
+     "link. DP sends all of it through device 0, DDP spreads it.",
      1, write_traffic},
     {"breakdown", "Where a step's time goes",
-     "The slowest device's time, phase by phase: cold colours compute, warm ones "
-     "move data, grey ones wait.",
+     "The median step of the middle round on its slowest device, phase by phase: cold colours compute, warm ones move "
+     "data, grey ones wait.",
      3, write_breakdown},
     {"throughput", "Throughput and speed-up",
-     "Only numbers of devices that have cores of their own. Bars: 95 % interval "
-     "over the rounds.",
+     "Samples by the total time of the timed steps, the median of the rounds. Only numbers of devices that have cores "
+     "of "
+     "their own. Bars: 95 % interval over the rounds; none with one round.",
      3, write_throughput},
     {"utilization", "Busy time of each device", "Share of the step in which the device computed.", 3,
      write_utilization},
 };
 #define KIND_COUNT (sizeof kinds / sizeof *kinds)
+
+/* What DP and DDP move in all, from the rows themselves: nearly the same in one workload, far apart in another. */
+static void add_totals(const struct view *view, struct figure *figure)
+{
+    int n = view_largest(view, false);
+    double dp = view_number(view, "dp", n, "comm_mib"), ddp = view_number(view, "ddp", n, "comm_mib");
+    size_t used = strlen(figure->caption);
+    if (n > 1 && isfinite(dp) && isfinite(ddp))
+        snprintf(figure->caption + used, sizeof figure->caption - used,
+                 " In all, a step on %d devices moves %.1f MiB with DP and %.1f MiB with DDP.", n, dp, ddp);
+}
 
 static void describe(const struct view *view, const struct kind *kind, struct figure *figure)
 {
@@ -231,19 +245,22 @@ static void describe(const struct view *view, const struct kind *kind, struct fi
     int gpus = kind->write == write_memory        ? view_largest(view, false)
                : kind->write == write_utilization ? view_largest(view, true)
                                                   : 0;
-    const char *backend = rows->row_count ? table_get(rows, 0, "backend") : "";
+    int good = table_find(rows, 0, "status", "ok");
+    const char *backend = good >= 0 ? table_get(rows, good, "backend") : "";
     const char *machine = text_is(backend, "soft")   ? "soft GPUs on CPU cores"
                           : text_is(backend, "cuda") ? "CUDA GPUs"
                                                      : "";
     char number[24] = "";
     if (gpus)
-        snprintf(number, sizeof number, "N = %d ", gpus);
+        snprintf(number, sizeof number, "N = %d, ", gpus);
     bool weak = view->scaling == SCALING_WEAK;
     snprintf(figure->name, sizeof figure->name, "%s-%s%s", kind->name, view->workload->name, weak ? "-weak" : "");
     snprintf(figure->script, sizeof figure->script, "%s.gp", kind->name);
     snprintf(figure->title, sizeof figure->title, "%s: %s, %s %zu, %s%s", kind->title, view->workload->name,
              weak ? "batch per device" : "global batch", view->workload->batch, number, machine);
     snprintf(figure->caption, sizeof figure->caption, "%s", kind->caption);
+    if (kind->write == write_traffic)
+        add_totals(view, figure);
     figure->band = kind->band;
 }
 

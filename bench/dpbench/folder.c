@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "sys/exit_codes.h"
@@ -125,12 +124,8 @@ static int take_over(const char *path, const char *plan, char *run_id, size_t ru
     return rc;
 }
 
-static int make_plan(const char *path, const char *plan, char *run_id, size_t run_id_size)
+static int make_plan(const char *path, const char *plan, const char *run_id)
 {
-    time_t now = time(NULL);
-    struct tm utc;
-    gmtime_r(&now, &utc);
-    strftime(run_id, run_id_size, "%Y%m%dT%H%M%SZ", &utc);
     char *text = text_format("run %s\n%s", run_id, plan);
     int rc = file_write_atomic(path, text, strlen(text));
     free(text);
@@ -152,7 +147,7 @@ int folder_open(const char *folder, bool resume, const char *plan, size_t bytes_
     rc = rc ? rc : check_room(runs, bytes_needed);
     rc = rc ? rc : check_room(folder, 1);
     if (!rc)
-        rc = begun ? take_over(path, plan, run_id, run_id_size) : make_plan(path, plan, run_id, run_id_size);
+        rc = begun ? take_over(path, plan, run_id, run_id_size) : make_plan(path, plan, run_id);
     free(runs);
     free(path);
     return rc;

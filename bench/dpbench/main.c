@@ -38,15 +38,19 @@ static int sweep(int argc, char **argv)
     if (rc)
         return rc < 0 ? EXIT_OK : rc;
     char *folder = own_folder();
+    char *fresh = text_format("%s/%s", settings.results, settings.run_id);
     char *beside = text_format("%s/..", folder); /* the build folder's root holds the trainers, bench/ holds dpbench */
     if (!settings.programs)
         settings.programs = beside;
     if (!settings.plots)
         settings.plots = PLOTS_FOLDER;
+    if (!settings.out)
+        settings.out = fresh;
     rc = process_open();
     if (!rc)
         rc = sweep_run(&settings);
     free(beside);
+    free(fresh);
     free(folder);
     return rc;
 }

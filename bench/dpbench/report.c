@@ -136,6 +136,55 @@ static void put_failures(const struct page *page, FILE *out)
         fputs("</table></div>\n", out);
 }
 
+/* The row of pairs.csv that sets this cell beside `single`; -1: none. */
+static int find_single_pair(const struct page *page, int row)
+{
+    const struct table *rows = &page->results->rows;
+    struct view view = view_of_row(page->results, row);
+    if (!view.workload)
+        return -1;
+    bool apart = !text_is(table_get(rows, row, "variant"), view.workload->variant);
+    return view_pair(&view, (int)table_number(rows, row, "gpus"),
+                     apart ? "ddp;no_overlap=1" : table_get(rows, row, "strategy"), "single");
+}
+
+/* "1.05 (1.01 to 1.10)": over single, with its interval from pairs.csv. */
+static void put_speedup(const struct page *page, int row, FILE *out)
+{
+    const struct table *rows = &page->results->rows, *pairs = &page->results->pairs;
+    double speedup = table_number(rows, row, "speedup");
+    int pair = find_single_pair(page, row);
+    double low = pair >= 0 ? table_number(pairs, pair, "speedup_lo") : NAN;
+    char text[64] = "";
+    if (isfinite(speedup) && isfinite(low))
+        snprintf(text, sizeof text, "%.2f (%.2f to %.2f)", speedup, low, table_number(pairs, pair, "speedup_hi"));
+    else if (isfinite(speedup))
+        snprintf(text, sizeof text, "%.2f%s", speedup,
+                 text_is(table_get(rows, row, "rounds"), "1") ? " (one round)" : "");
+    put_cell(out, text, "n");
+}
+
+static void put_spread(const struct table *rows, int row, FILE *out)
+{
+    char text[64];
+    bool unsteady = row_spread(rows, row) > UNSTEADY;
+    snprintf(text, sizeof text, "%.2f (%.0f %%)", table_number(rows, row, "step_ms_mad"), 100 * row_spread(rows, row));
+    put_cell(out, text, unsteady ? "n bad" : "n");
+}
+
+static void put_overlap(const struct page *page, int row, FILE *out)
+{
+    const struct table *rows = &page->results->rows;
+    double saved = table_number(rows, row, "overlap_saved_ms");
+    struct view view = view_of_row(page->results, row);
+    bool none =
+        view.workload && isfinite(saved) && view_overlap(&view, (int)table_number(rows, row, "gpus")) == SEEN_NONE;
+    if (none)
+        put_cell(out, "none seen", "n");
+    else
+        put_number(out, saved, 2);
+}
+
 /* Band 3: times, a row a cell of the workloads made for times; on more devices than cores none are shown. */
 static void put_times(const struct page *page, FILE *out)
 {
@@ -151,11 +200,11 @@ static void put_times(const struct page *page, FILE *out)
             continue;
         }
         put_number(out, table_number(rows, row, "step_ms"), 2);
-        put_number(out, table_number(rows, row, "step_ms_mad"), 2);
+        put_spread(rows, row, out);
         put_number(out, table_number(rows, row, "step_ms_p95"), 2);
         put_number(out, table_number(rows, row, "samples_per_s"), 0);
-        put_number(out, table_number(rows, row, "speedup"), 2);
-        put_number(out, table_number(rows, row, "overlap_saved_ms"), 2);
+        put_speedup(page, row, out);
+        put_overlap(page, row, out);
         fputs("</tr>\n", out);
     }
 }
@@ -169,6 +218,18 @@ static void put_setting(FILE *out, const char *name, const char *value)
     fputs("</dt><dd>", out);
     text_html(out, value);
     fputs("</dd>", out);
+}
+
+/* "20260131T235959Z", as the run and its folder are named, for a reader. */
+static void put_begun(FILE *out, const char *run)
+{
+    char text[48];
+    if (strlen(run) == 16)
+        snprintf(text, sizeof text, "%.4s-%.2s-%.2s %.2s:%.2s:%.2s UTC", run, run + 4, run + 6, run + 9, run + 11,
+                 run + 13);
+    else
+        snprintf(text, sizeof text, "%s", run);
+    put_setting(out, "begun", text);
 }
 
 /* What was run, from the first row that went well. */
@@ -185,8 +246,7 @@ static void put_settings(const struct page *page, FILE *out)
     put_setting(out, "precision", table_get(rows, row, "precision"));
     put_setting(out, "optimizer", table_get(rows, row, "optimizer"));
     put_setting(out, "host", table_get(rows, row, "host"));
-    put_setting(out, "begun", table_get(rows, row, "time"));
-    put_setting(out, "run", table_get(rows, row, "run"));
+    put_begun(out, table_get(rows, row, "run"));
     struct view views[VIEWS_MAX];
     int count = views_make(page->results, views);
     for (int v = 0; v < count; v++)

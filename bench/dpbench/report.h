@@ -20,7 +20,7 @@ struct figure {
     char name[64];     /* "memory-mlp": NAME.tsv, NAME.svg, NAME.png */
     char script[32];   /* "memory.gp" */
     char title[160];   /* above the picture, in the picture */
-    char caption[400]; /* below it in the report: how to read it */
+    char caption[500]; /* below it in the report: how to read it */
     int band;          /* 1: true on any machine, 3: measured here */
 };
 

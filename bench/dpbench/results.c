@@ -101,25 +101,11 @@ static const char *const traffic_columns[] = {KEY, "phase", "from", "to", "bytes
 static const char *const ledger_columns[] = {KEY, "phase", "counted", "formula"};
 static const char *const accuracy_columns[] = {KEY, "test_samples", "test_correct", "test_accuracy"};
 static const char *const pair_columns[] = {
-    "model",
-    "data",
-    "variant",
-    "gpus",
-    "scaling",
-    "global_batch",
-    "left",
-    "right",
-    "rounds",
-    "left_step_ms",
-    "right_step_ms",
-    "ratio",
-    "ratio_lo",
-    "ratio_hi",
-    "p_value",
-    "equal",
-    "gradient_difference",
-    "loss_difference",
-    "oversubscribed",
+    "model",           "data",           "variant",    "gpus",     "scaling",
+    "global_batch",    "left",           "right",      "rounds",   "left_step_ms",
+    "right_step_ms",   "ratio",          "ratio_lo",   "ratio_hi", "p_value",
+    "speedup",         "speedup_lo",     "speedup_hi", "equal",    "gradient_difference",
+    "loss_difference", "oversubscribed",
 };
 static const char *const key_columns[] = {KEY};
 

@@ -187,15 +187,36 @@ static void add_details(struct results *results, const struct measured *measured
         add_lines(&results->steps, measured->cell, &measured->records[r], "step", KEY_COLUMNS, r);
 }
 
+/* left's step / right's, of the rounds' medians: both steps do the same work. */
+static void set_ratio(struct table *table, int row, const struct measured *left, const struct measured *right)
+{
+    struct interval interval;
+    double ratio = paired_ratio(left->round_ms, right->round_ms, left->rounds, &interval);
+    table_set_number(table, row, "ratio", ratio);
+    table_set_number(table, row, "ratio_lo", interval.low);
+    table_set_number(table, row, "ratio_hi", interval.high);
+    table_set_number(
+        table, row, "p_value",
+        resampling_rank_test(left->round_ms, (size_t)left->rounds, right->round_ms, (size_t)right->rounds));
+}
+
+/* results.csv's speed-up of the left one over `single`, with its interval: of total times, so batches may differ. */
+static void set_pair_speedup(struct table *table, int row, const struct measured *left, const struct measured *single)
+{
+    struct interval interval;
+    double speedup = paired_ratio(left->round_rate, single->round_rate, left->rounds, &interval);
+    table_set_number(table, row, "speedup", speedup);
+    table_set_number(table, row, "speedup_lo", interval.low);
+    table_set_number(table, row, "speedup_hi", interval.high);
+}
+
 static void add_pair(struct table *table, const struct plan *plan, const struct measured *left, const char *left_name,
                      const struct measured *right, const char *right_name)
 {
     if (!left || !right || left->rounds != right->rounds)
         return;
-    const struct cell *cell = right->cell;
+    const struct cell *cell = left->cell;
     int row = table_add_row(table);
-    struct interval interval;
-    double ratio = paired_ratio(left->round_ms, right->round_ms, left->rounds, &interval);
     table_set(table, row, "model", "%s", cell->workload->model);
     table_set(table, row, "data", "%s", cell->workload->data);
     if (*cell->workload->variant)
@@ -208,12 +229,10 @@ static void add_pair(struct table *table, const struct plan *plan, const struct 
     table_set(table, row, "rounds", "%d", left->rounds);
     table_set_number(table, row, "left_step_ms", left->round_ms[left->middle]);
     table_set_number(table, row, "right_step_ms", right->round_ms[right->middle]);
-    table_set_number(table, row, "ratio", ratio);
-    table_set_number(table, row, "ratio_lo", interval.low);
-    table_set_number(table, row, "ratio_hi", interval.high);
-    table_set_number(
-        table, row, "p_value",
-        resampling_rank_test(left->round_ms, (size_t)left->rounds, right->round_ms, (size_t)right->rounds));
+    if (left->cell->global_batch == right->cell->global_batch)
+        set_ratio(table, row, left, right);
+    if (text_is(right_name, "single") && !plan_oversubscribed(plan, cell))
+        set_pair_speedup(table, row, left, right);
     table_set(table, row, "oversubscribed", "%s", plan_oversubscribed(plan, cell) ? "yes" : "no");
     if (!text_is(left_name, "dp") || !text_is(right_name, "ddp"))
         return;
@@ -222,18 +241,18 @@ static void add_pair(struct table *table, const struct plan *plan, const struct 
     table_set_number(table, row, "loss_difference", right->pair.loss);
 }
 
-/* dp over ddp at each N; on one device, each over single: what the wrapper costs; ddp without overlap over with. */
+/* dp over ddp at each N; ddp without overlap over with; all over single: speed-up, and on one device what the wrapper
+ * costs. */
 static void add_pairs(struct table *table, const struct plan *plan, const struct group *group,
                       const struct measured *all)
 {
     for (int c = 0; c < group->cell_count; c++) {
         const struct cell *cell = &group->cells[c];
         const struct measured *right = measured_find(all, group, cell->strategy, cell->gpus, cell->no_overlap);
-        if (cell->no_overlap)
-            continue;
-        if (cell->gpus == 1 && !text_is(cell->strategy, "single"))
-            add_pair(table, plan, right, cell->strategy, measured_find(all, group, "single", 1, false), "single");
-        if (!text_is(cell->strategy, "ddp"))
+        if (!text_is(cell->strategy, "single"))
+            add_pair(table, plan, right, cell->no_overlap ? "ddp;no_overlap=1" : cell->strategy,
+                     measured_find(all, group, "single", 1, false), "single");
+        if (cell->no_overlap || !text_is(cell->strategy, "ddp"))
             continue;
         add_pair(table, plan, measured_find(all, group, "dp", cell->gpus, false), "dp", right, "ddp");
         add_pair(table, plan, measured_find(all, group, "ddp", cell->gpus, true), "ddp;no_overlap=1", right, "ddp");

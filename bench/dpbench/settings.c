@@ -10,10 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "plan.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
+#include "sys/nearest.h"
 #include "text.h"
 
 static const char help[] =
@@ -30,11 +32,13 @@ static const char help[] =
     "  --steps N            timed steps of each run, 1 to 100000\n"
     "  --device NAME        auto (default), soft, cuda\n"
     "  --cores N            count on N cores (default: as many as can be used)\n"
-    "  --out DIR            where everything goes (default results/run)\n"
+    "  --out DIR            where everything goes (default RESULTS/<time>, in UTC)\n"
+    "  --results DIR        where that folder is made (default results)\n"
     "  --resume             keep what DIR has finished and run the rest\n"
     "  --run-timeout SEC    limit for one run of a trainer, 1 to 86400 (default 120)\n"
     "  --programs DIR       where dp-train and ddp-train are (default: beside dpbench)\n"
     "  --plots DIR          where the plots' scripts and the report's template are\n"
+    "  --check-options      say whether these options are right, and end\n"
     "  --help\n"
     "\n"
     "Workloads:\n";
@@ -50,10 +54,12 @@ enum {
     DEVICE,
     CORES,
     OUT,
+    RESULTS,
     RESUME,
     RUN_TIMEOUT,
     PROGRAMS,
     PLOTS,
+    CHECK_OPTIONS,
     HELP
 };
 
@@ -68,13 +74,16 @@ static const struct option options[] = {
     {"device", required_argument, NULL, DEVICE},
     {"cores", required_argument, NULL, CORES},
     {"out", required_argument, NULL, OUT},
+    {"results", required_argument, NULL, RESULTS},
     {"resume", no_argument, NULL, RESUME},
     {"run-timeout", required_argument, NULL, RUN_TIMEOUT},
     {"programs", required_argument, NULL, PROGRAMS},
     {"plots", required_argument, NULL, PLOTS},
+    {"check-options", no_argument, NULL, CHECK_OPTIONS},
     {"help", no_argument, NULL, HELP},
     {0},
 };
+#define OPTIONS (sizeof options / sizeof *options - 1)
 
 static int parse_integer(const char *option, const char *text, int low, int high, int *value)
 {
@@ -87,6 +96,24 @@ static int parse_integer(const char *option, const char *text, int low, int high
     }
     *value = (int)number;
     return EXIT_OK;
+}
+
+/* Position of the word among the names; -1: none of them, reported with the nearest one. */
+static int find_word(const char *option, const char *word, const char *const *names, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (text_is(word, names[i]))
+            return i;
+    struct text list;
+    text_open(&list);
+    for (int i = 0; i < count; i++)
+        fprintf(list.out, "%s%s", i == 0 ? "" : i + 1 < count ? ", " : " or ", names[i]);
+    text_close(&list);
+    const char *nearest = nearest_name(word, names, (size_t)count);
+    log_error("--%s: '%s', expected %s%s%s%s", option, word, list.data, nearest ? "; did you mean " : "",
+              nearest ? nearest : "", nearest ? "?" : "");
+    free(list.data);
+    return -1;
 }
 
 /* Calls `one` for each word between commas. */
@@ -124,51 +151,71 @@ static int add_gpus(struct settings *settings, const char *word)
 
 static int add_strategy(struct settings *settings, const char *word)
 {
-    if (text_is(word, "single"))
-        settings->single = true;
-    else if (text_is(word, "dp"))
-        settings->dp = true;
-    else if (text_is(word, "ddp"))
-        settings->ddp = true;
-    else {
-        log_error("--strategies: '%s', expected single, dp or ddp", word);
+    static const char *const names[] = {"single", "dp", "ddp"};
+    bool *const wanted[] = {&settings->single, &settings->dp, &settings->ddp};
+    int i = find_word("strategies", word, names, 3);
+    if (i < 0)
         return EXIT_USAGE;
-    }
+    *wanted[i] = true;
     return EXIT_OK;
 }
 
 static int add_model(struct settings *settings, const char *word)
 {
+    const char *names[32]; /* a bit each in settings->workloads */
     for (int i = 0; i < workload_count; i++)
-        if (text_is(word, workloads[i].name)) {
-            settings->workloads |= 1U << i;
-            return EXIT_OK;
-        }
-    log_error("--models: '%s' is not known; --help lists the workloads", word);
-    return EXIT_USAGE;
+        names[i] = workloads[i].name;
+    int i = find_word("models", word, names, workload_count);
+    if (i < 0)
+        return EXIT_USAGE;
+    settings->workloads |= 1U << i;
+    return EXIT_OK;
 }
 
 static int add_scaling(struct settings *settings, const char *word)
 {
-    if (text_is(word, "strong"))
-        settings->strong = true;
-    else if (text_is(word, "weak"))
-        settings->weak = true;
-    else {
-        log_error("--scaling: '%s', expected strong or weak", word);
+    static const char *const names[] = {"strong", "weak"};
+    bool *const wanted[] = {&settings->strong, &settings->weak};
+    int i = find_word("scaling", word, names, 2);
+    if (i < 0)
         return EXIT_USAGE;
-    }
+    *wanted[i] = true;
     return EXIT_OK;
 }
 
 static int set_device(struct settings *settings, const char *word)
 {
-    if (!text_is(word, "auto") && !text_is(word, "soft") && !text_is(word, "cuda")) {
-        log_error("--device: '%s', expected auto, soft or cuda", word);
+    static const char *const names[] = {"auto", "soft", "cuda"};
+    int i = find_word("device", word, names, 3);
+    if (i < 0)
+        return EXIT_USAGE;
+    settings->device = names[i];
+    return EXIT_OK;
+}
+
+/* getopt has met a word that it does not know (`?`), or an option at the end that lacks its value (`:`). */
+static int refuse_option(int found, const char *word)
+{
+    const char *names[OPTIONS];
+    char typed[64];
+    if (found == ':') {
+        log_error("%s needs a value", word);
         return EXIT_USAGE;
     }
-    settings->device = word;
-    return EXIT_OK;
+    snprintf(typed, sizeof typed, "%.*s", (int)strcspn(word, "="), word);
+    for (size_t i = 0; i < OPTIONS; i++) {
+        names[i] = options[i].name;
+        if (word[strlen(typed)] && text_is(typed + strspn(typed, "-"), names[i])) {
+            log_error("%s: this option takes no value", word);
+            return EXIT_USAGE;
+        }
+    }
+    const char *nearest = nearest_name(typed + strspn(typed, "-"), names, OPTIONS);
+    if (nearest)
+        log_error("%s is no option: did you mean --%s?", typed, nearest);
+    else
+        log_error("%s is no option: --help lists them", typed);
+    return EXIT_USAGE;
 }
 
 static int set_option(struct settings *settings, int option, const char *text)
@@ -182,6 +229,7 @@ static int set_option(struct settings *settings, int option, const char *text)
         settings->resume = true;
         break;
     case GPUS:
+        settings->gpus_given = true;
         return parse_list(text, add_gpus, settings);
     case STRATEGIES:
         return parse_list(text, add_strategy, settings);
@@ -201,8 +249,14 @@ static int set_option(struct settings *settings, int option, const char *text)
         return rc;
     case DEVICE:
         return set_device(settings, text);
+    case CHECK_OPTIONS:
+        settings->check_options = true;
+        break;
     case OUT:
         settings->out = text;
+        break;
+    case RESULTS:
+        settings->results = text;
         break;
     case PROGRAMS:
         settings->programs = text;
@@ -231,26 +285,45 @@ static void set_defaults(struct settings *settings)
         settings->strong = true;
 }
 
+/* One time for the run and its folder. */
+static void set_run_id(struct settings *settings)
+{
+    time_t now = time(NULL);
+    struct tm utc;
+    gmtime_r(&now, &utc);
+    strftime(settings->run_id, sizeof settings->run_id, "%Y%m%dT%H%M%SZ", &utc);
+}
+
+static int print_help(void)
+{
+    fputs(help, stdout);
+    for (int i = 0; i < workload_count; i++)
+        printf("  %-9s %s\n", workloads[i].name, workloads[i].title);
+    return -1;
+}
+
 int settings_parse(struct settings *settings, int argc, char **argv)
 {
-    *settings = (struct settings){.device = "auto", .out = "results/run", .run_timeout = 120};
+    *settings = (struct settings){.device = "auto", .results = "results", .run_timeout = 120};
     optind = 1;
-    int option;
-    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (option == HELP) {
-            fputs(help, stdout);
-            for (int i = 0; i < workload_count; i++)
-                printf("  %-9s %s\n", workloads[i].name, workloads[i].title);
-            return -1;
-        }
-        int rc = set_option(settings, option, optarg);
+    opterr = 0;
+    int option, at = optind;
+    while ((option = getopt_long(argc, argv, ":", options, NULL)) != -1) {
+        if (option == HELP)
+            return print_help();
+        int rc =
+            option == '?' || option == ':' ? refuse_option(option, argv[at]) : set_option(settings, option, optarg);
         if (rc)
             return rc;
+        at = optind;
     }
-    if (optind < argc) {
-        log_error("'%s' is no option of sweep", argv[optind]);
+    if (optind < argc)
+        return refuse_option('?', argv[optind]);
+    if (settings->resume && !settings->out) {
+        log_error("--resume needs --out with the folder to go on with");
         return EXIT_USAGE;
     }
     set_defaults(settings);
-    return EXIT_OK;
+    set_run_id(settings);
+    return settings->check_options ? -1 : EXIT_OK;
 }

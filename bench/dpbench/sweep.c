@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "device.h"
 #include "folder.h"
 #include "plan.h"
 #include "process.h"
@@ -30,7 +31,7 @@ struct sweep {
     struct plan plan;
     struct results results;
     struct progress progress;
-    char run_id[32];
+    char run_id[sizeof((struct settings *)0)->run_id];
     int interrupted; /* signal, or 0 */
 };
 
@@ -306,9 +307,7 @@ static int begin(struct sweep *sweep)
     forget_other_launchers();
     const struct settings *settings = sweep->settings;
     char *plan = plan_text(&sweep->plan, settings);
-    int rc = folder_check_programs(settings);
-    if (!rc)
-        rc = folder_open(settings->out, settings->resume, plan, disk_bytes_needed(&sweep->plan), sweep->run_id,
+    int rc = folder_open(settings->out, settings->resume, plan, disk_bytes_needed(&sweep->plan), sweep->run_id,
                          sizeof sweep->run_id);
     if (!rc && settings->resume && folder_has(settings->out, "results.csv"))
         rc = results_read(&sweep->results, settings->out);
@@ -328,19 +327,25 @@ static int judge(const struct table *rows)
             first = row;
         }
     if (bad)
-        log_error("%d of %d cells failed; first: %s on %s, %s devices: %s", bad, rows->row_count,
+        log_error("%d of %d cells failed; first: %s on %s, %s device%s: %s", bad, rows->row_count,
                   table_get(rows, first, "strategy"), table_get(rows, first, "model"), table_get(rows, first, "gpus"),
-                  table_get(rows, first, "reason"));
+                  text_is(table_get(rows, first, "gpus"), "1") ? "" : "s", table_get(rows, first, "reason"));
     return bad ? EXIT_CHECK_FAILED : EXIT_OK;
 }
 
-int sweep_run(const struct settings *settings)
+int sweep_run(struct settings *settings)
 {
     struct sweep sweep = {.settings = settings};
+    snprintf(sweep.run_id, sizeof sweep.run_id, "%s", settings->run_id);
+    int rc = folder_check_programs(settings);
+    rc = rc ? rc : device_choose(settings);
+    if (rc)
+        return rc;
     results_open(&sweep.results);
     plan_make(&sweep.plan, settings);
-    int rc = begin(&sweep);
+    rc = begin(&sweep);
     if (!rc) {
+        printf("measuring; results go to %s\n", settings->out);
         progress_begin(&sweep.progress, plan_run_count(&sweep.plan));
         for (int g = 0; !rc && !sweep.interrupted && g < sweep.plan.group_count; g++)
             rc = run_group(&sweep, &sweep.plan.groups[g]);

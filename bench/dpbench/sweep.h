@@ -13,7 +13,8 @@
  *   *.csv, results.json       rewritten whole after each group; finished rows never change
  *   *.svg, *.png, report.html at the end
  * 0; EXIT_CHECK_FAILED: a cell failed or is not equal; EXIT_USAGE: the folder holds another sweep; EXIT_RESOURCE: the
- * folder or the disk, before anything is measured; 128 + signal: interrupted. */
-int sweep_run(const struct settings *settings);
+ * devices, the folder or the disk, before anything is measured; settings->device and gpus become what answers; 128 +
+ * signal: interrupted. */
+int sweep_run(struct settings *settings);
 
 #endif

@@ -66,6 +66,14 @@ int views_make(const struct results *results, struct view views[VIEWS_MAX])
     return count;
 }
 
+struct view view_of_row(const struct results *results, int row)
+{
+    bool weak = text_is(table_get(&results->rows, row, "scaling"), "weak");
+    return (struct view){.results = results,
+                         .workload = row_workload(&results->rows, row),
+                         .scaling = weak ? SCALING_WEAK : SCALING_STRONG};
+}
+
 int view_row(const struct view *view, const char *strategy, int gpus, bool no_overlap)
 {
     struct cell cell = cell_make(view->workload, view->scaling, strategy, gpus, no_overlap);
@@ -93,6 +101,33 @@ int view_pair(const struct view *view, int gpus, const char *left, const char *r
             text_is(table_get(pairs, row, "left"), left) && text_is(table_get(pairs, row, "right"), right))
             return row;
     return -1;
+}
+
+enum seen seen(double low, double high)
+{
+    if (!isfinite(low) || !isfinite(high))
+        return SEEN_UNKNOWN;
+    return low > 1 ? SEEN_ABOVE : high < 1 ? SEEN_BELOW : SEEN_NONE;
+}
+
+enum seen view_overlap(const struct view *view, int gpus)
+{
+    const struct table *pairs = &view->results->pairs, *rows = &view->results->rows;
+    int pair = view_pair(view, gpus, "ddp;no_overlap=1", "ddp");
+    int with = view_row(view, "ddp", gpus, false), without = view_row(view, "ddp", gpus, true);
+    if (pair < 0 || with < 0 || without < 0)
+        return SEEN_UNKNOWN;
+    enum seen what = seen(table_number(pairs, pair, "ratio_lo"), table_number(pairs, pair, "ratio_hi"));
+    double saved = table_number(rows, with, "overlap_saved_ms");
+    double spread = table_number(rows, with, "step_ms_mad") + table_number(rows, without, "step_ms_mad");
+    if (what == SEEN_UNKNOWN && fabs(saved) <= spread)
+        return SEEN_NONE;
+    return what;
+}
+
+double row_spread(const struct table *rows, int row)
+{
+    return table_number(rows, row, "step_ms_mad") / table_number(rows, row, "step_ms");
 }
 
 int view_largest(const struct view *view, bool timed)

@@ -7,7 +7,6 @@
 #include "memory.h"
 
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "gpu.h"
@@ -34,6 +33,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct allocation *allocations;
 static struct account accounts[DEVICES_MAX];
 static size_t limit; /* 0: none */
+static bool refused;
 
 const char *memory_category_name(enum memory_category category)
 {
@@ -92,6 +92,7 @@ static int report_failure(int device, enum memory_category category, size_t byte
     bool known = cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess;
     (void)cudaGetLastError();
     pthread_mutex_lock(&lock);
+    refused = true;
     size_t in_use = accounts[device].total, most = limit ? limit : known ? total_bytes : 0;
     pthread_mutex_unlock(&lock);
     log_error("device %d: no memory for %zu bytes of %s: %zu bytes in use, %zu bytes free, at most %zu allowed (%s)",
@@ -130,6 +131,14 @@ int gpu_malloc(void **pointer, size_t bytes, enum memory_category category)
     *allocation = (struct allocation){NULL, *pointer, bytes, device, category};
     enter(allocation);
     return EXIT_OK;
+}
+
+bool memory_was_refused(void)
+{
+    pthread_mutex_lock(&lock);
+    bool was = refused;
+    pthread_mutex_unlock(&lock);
+    return was;
 }
 
 void gpu_free(void *pointer)

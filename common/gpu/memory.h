@@ -6,6 +6,7 @@
 #ifndef GPU_MEMORY_H
 #define GPU_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum memory_category {
@@ -24,6 +25,9 @@ const char *memory_category_name(enum memory_category category); /* "parameters"
 /* Allocates on the current device. 0 bytes: *pointer = NULL. Failure (device full, or --device-memory's limit):
  * reported with category, bytes asked, bytes in use and the limit; returns EXIT_RESOURCE and *pointer = NULL. */
 int gpu_malloc(void **pointer, size_t bytes, enum memory_category category);
+
+/* Has gpu_malloc failed for want of device memory since the process began? Tells it from a device that is not there. */
+bool memory_was_refused(void);
 
 /* Frees what gpu_malloc gave; NULL is allowed. Any device may be current. */
 void gpu_free(void *pointer);

@@ -101,9 +101,7 @@ static int open_strategy(struct engine *engine)
     char cpuset[DEVICE_TEXT];
     struct cudaDeviceProp properties;
 
-    engine->opening_strategy = true;
     TRY(engine->strategy->open(&engine->state, &run));
-    engine->opening_strategy = false;
     int device = engine->strategy->replica(engine->state, 0)->device;
     TRY(gpu_device_describe(device, engine->device_name, sizeof engine->device_name, cpuset, sizeof cpuset));
     if (!strcmp(gpu_backend_name(), "soft")) {

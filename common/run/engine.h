@@ -67,7 +67,6 @@ struct engine {
     bool complete; /* all that was planned has been done: nobody waits for anybody */
     uint64_t checksum;                   /* after the verification */
     double busy_before[RUN_MAX_DEVICES]; /* seconds, by device of this rank, when the timed steps began */
-    bool opening_strategy;               /* a lack of resources now is a lack of device memory */
     int cores_per_device;                /* 0: CUDA */
     char device_name[DEVICE_TEXT];
 };

@@ -11,6 +11,7 @@
 
 #include "config.h"
 #include "gpu/backend.h"
+#include "gpu/memory.h"
 #include "run/engine.h"
 #include "run/json_line.h"
 #include "sys/exit_codes.h"
@@ -173,13 +174,13 @@ static void write_measured(FILE *out, const struct engine *engine, const struct 
     }
 }
 
-static const char *status_name(const struct engine *engine, int status)
+static const char *status_name(int status)
 {
     if (status == EXIT_OK)
         return "ok";
     if (status == EXIT_TIME_LIMIT)
         return "time_limit";
-    return status == EXIT_RESOURCE && engine->opening_strategy ? "out_of_memory" : "failed";
+    return status == EXIT_RESOURCE && memory_was_refused() ? "out_of_memory" : "failed";
 }
 
 static void write_summary(FILE *out, const struct engine *engine, const struct results *results, int status)
@@ -194,7 +195,7 @@ static void write_summary(FILE *out, const struct engine *engine, const struct r
         write_measured(out, engine, results);
     snprintf(text, sizeof text, "%016" PRIx64, engine->checksum);
     json_text(out, "checksum", engine->verified ? text : NULL);
-    json_text(out, "status", status_name(engine, status));
+    json_text(out, "status", status_name(status));
     json_text(out, "reason", status ? log_last_error() : "");
     json_end(out);
 }

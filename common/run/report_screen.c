@@ -165,7 +165,7 @@ void screen_step(const struct engine *engine, const char *what, int step, int st
     if (engine->world->rank != 0 || result->samples == 0 || options->shape_only)
         return;
     snprintf(figures, sizeof figures, "%s %.4f  %.0f samples/s", engine->world->size > 1 ? "rank 0's loss" : "loss",
-             engine_loss(options, result->loss_sum, result->samples), (double)options->global_batch / seconds);
+             engine_loss(engine, result->loss_sum, result->samples), (double)options->global_batch / seconds);
     terminal = isatty(STDOUT_FILENO) == 1;
     if (terminal)
         print_bar(what, done, steps, figures);

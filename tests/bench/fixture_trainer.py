@@ -3,10 +3,11 @@
 """Stands in for dp-train and ddp-train in the tests of the sweep: writes the JSON lines of docs/output.md with numbers that
 follow from the options alone, so a sweep over it is the same on every machine and takes no time.
 
-FIXTURE_FAULT="STRATEGY:GPUS:WHAT" (dp+ddp: both) makes a cell go wrong: hang, exit3, killed, cut (the last line is cut), bits
+FIXTURE_FAULT="STRATEGY:GPUS:WHAT" (dp+ddp: both; GPUS *: any, all: DDP without overlap too) makes a cell go wrong: hang, exit3, killed, cut (the last line is cut), bits
 (another checksum), drift (another checksum in round 1), gradient (beyond tolerance), nan (in a gradient), ledger (says failed),
-orphan (a child is left behind), other (other options than asked for). FIXTURE_LOG names a file that gets a line a
-run. FIXTURE_SLEEP: seconds a run takes.
+orphan (a child is left behind), other (other options than asked for), noisy (round 0 is half as fast, round 1 twice), slow, unsteady
+(every other step takes twice as long). FIXTURE_LOG names a file that gets a line a
+run. FIXTURE_SLEEP: seconds a run takes. FIXTURE_CUDA and FIXTURE_SOFT: how many devices of each kind answer (0 and 64).
 """
 import json, os, signal, struct, subprocess, sys, time
 
@@ -53,13 +54,19 @@ def save_gradients(path, values):
 
 
 def main():
+    if sys.argv[-1] == "--device-count":
+        kind = sys.argv[-2]
+        count = os.environ.get("FIXTURE_" + kind.upper(), "0" if kind == "cuda" else "64")
+        print(count if int(count) else "fixture: no driver")
+        sys.exit(0 if int(count) else 3)
     o = parse(sys.argv)
     n, batch, strategy = o["gpus"], o["global_batch"], o["strategy"]
     inputs = 64 if o["data"] == "digits" else 784
     params = (inputs + 1) * o["width"] + (o["depth"] - 1) * (o["width"] + 1) * o["width"] + (o["width"] + 1) * o["classes"]
     p, out = params * 4, batch * o["classes"] * 4
     fault = os.environ.get("FIXTURE_FAULT", "").split(":")
-    mine = len(fault) == 3 and strategy in fault[0].split("+") and fault[1] == str(n) and not o.get("no_overlap")
+    mine = len(fault) == 3 and strategy in fault[0].split("+") and (
+        fault[1] == "all" or fault[1] in (str(n), "*") and not o.get("no_overlap"))
     fault = fault[2] if mine else ""
     if os.environ.get("FIXTURE_LOG"):
         with open(os.environ["FIXTURE_LOG"], "a") as f:
@@ -86,6 +93,10 @@ def main():
         phases.update(allreduce_exposed=1.0 if not o.get("no_overlap") else 4.0)
         formula = {"allreduce_exposed": 2 * (n - 1) * p}
         traffic = [("allreduce_exposed", i, (i + 1) % n, 2 * (n - 1) * p // n) for i in range(n)]
+    if fault == "noisy":
+        phases = {name: ms * (2 if ".r0." in o["json"] else .5) for name, ms in phases.items()}
+    if fault == "slow":
+        phases["forward"] *= 9
     step = sum(phases.values())
     total = sum(b for _, _, _, b in traffic)
     sent = [sum(b for _, f, t, b in traffic if f == d) for d in range(n)]
@@ -123,7 +134,7 @@ def main():
               "batch_per_gpu": -(-batch // n), "accumulate": 1, "precision": "fp32", "optimizer": "sgd", "params": params,
               "cores_per_device": o.get("cores_per_device", 1), "backend": "soft", "device": "soft GPU (fixture)", "host": "fixture"}
     lines = [{"type": "header", "program": "fixture", "version": "0", "time": "2024-01-01T00:00:00Z", "seed": o["seed"], **common}]
-    lines += [{"type": "step", "step": k, "ms": step * (1 + .01 * (k % 3 - 1)), "loss": 2.3 - .01 * k} for k in range(o["steps"])]
+    lines += [{"type": "step", "step": k, "ms": step * (1 + (.5 if fault == "unsteady" else .01) * (k % 3 - 1)), "loss": 2.3 - .01 * k} for k in range(o["steps"])]
     lines += devices
     lines += [{"type": "traffic", "phase": f, "from": a, "to": b, "mib": c / MIB, "bytes": c} for f, a, b, c in traffic]
     lines += [{"type": "formula", "phase": f, "counted": b, "formula": b} for f, b in formula.items()]

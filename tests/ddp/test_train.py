@@ -135,6 +135,18 @@ def test_too_little_device_memory():
 # ---- ranks by hand ---------------------------------------------------------------------------------------------------
 
 
+def test_a_missing_device_is_no_lack_of_memory():
+    """The reader of the JSON lines is told which of the two it was."""
+    for options, env, status in ((("--device-memory", 2), {}, "out_of_memory"), ((), {"SOFTGPU_DEVICES": "2", "LOCAL_RANK": "3"}, "failed")):
+        with folder() as path:
+            file = os.path.join(path, "run.json")
+            run = by_hand([DDP, *WIDE, "--steps", 1, "--json", file, *options], [0], 1, free_port(), env)[0]
+            expect(run, 3)
+            with open(file, encoding="utf-8") as text:
+                got = json.loads(text.readlines()[-1])
+            check((got["type"], got["status"]) == ("summary", status), f"{got}")
+
+
 def test_torchrun_variables():
     """And torch.distributed.launch's --local_rank; --gpus is not needed, and must not say otherwise."""
     with folder() as path:

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the clock says (explain.h): ratios with their intervals, and "no difference seen" where an interval holds 1.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "explain.h"
+#include "text.h"
+
+static bool is_oversubscribed(const struct table *table, int row)
+{
+    return text_is(table_get(table, row, "oversubscribed"), "yes");
+}
+
+static const char *plural(int count)
+{
+    return count == 1 ? "" : "s";
+}
+
+/* Up to so many rounds the bootstrap's interval is the range of the rounds, and is called no more than that. */
+#define RANGE_ROUNDS 5
+
+/* " (DP's step / DDP's 1.13, 95 % interval 1.11 to 1.14 in 9 rounds)"; inverted where the other side of the ratio is
+ * told. */
+static void say_interval(const struct table *pairs, int row, const char *what, const char *column, bool inverted,
+                         const struct speaker *to)
+{
+    char low_column[32], high_column[32];
+    snprintf(low_column, sizeof low_column, "%s_lo", column);
+    snprintf(high_column, sizeof high_column, "%s_hi", column);
+    double value = table_number(pairs, row, column), low = table_number(pairs, row, low_column);
+    double high = table_number(pairs, row, high_column);
+    if (inverted) {
+        double kept = low;
+        value = 1 / value;
+        low = 1 / high;
+        high = 1 / kept;
+    }
+    int rounds = (int)table_number(pairs, row, "rounds");
+    fprintf(to->out, " (%s %.2f, ", what, value);
+    if (!isfinite(low))
+        fputs("one round: no interval)", to->out);
+    else
+        fprintf(to->out, "%s%.2f to %.2f in %d rounds)", rounds > RANGE_ROUNDS ? "95 % interval " : "", low, high,
+                rounds);
+}
+
+static enum seen pair_seen(const struct table *pairs, int row)
+{
+    return seen(table_number(pairs, row, "ratio_lo"), table_number(pairs, row, "ratio_hi"));
+}
+
+/* ---- dp beside ddp --------------------------------------------------------------------------- */
+
+static void say_faster(const struct table *pairs, int row, const struct speaker *to)
+{
+    int n = (int)table_number(pairs, row, "gpus");
+    enum seen what = pair_seen(pairs, row);
+    double ratio = table_number(pairs, row, "ratio");
+    fprintf(to->out, " On %d device%s: ", n, plural(n));
+    if (what == SEEN_NONE)
+        fputs("no difference seen", to->out);
+    else if (what == SEEN_UNKNOWN)
+        fprintf(to->out, "%s had the shorter step", ratio > 1 ? "DDP" : "DP");
+    else
+        fprintf(to->out, "%s is faster", what == SEEN_ABOVE ? "DDP" : "DP");
+    bool inverted = what == SEEN_BELOW || (what == SEEN_UNKNOWN && ratio < 1);
+    say_interval(pairs, row, inverted ? "DDP's step / DP's" : "DP's step / DDP's", "ratio", inverted, to);
+    putc('.', to->out);
+}
+
+/* "On 4 and 8 devices there are not enough cores: no claim." */
+static void say_left_out(const int *numbers, int count, const struct speaker *to)
+{
+    fputs(" On ", to->out);
+    for (int i = 0; i < count; i++)
+        fprintf(to->out, "%s%d", i == 0 ? "" : i + 1 < count ? ", " : " and ", numbers[i]);
+    fputs(" devices there are not enough cores: no claim.", to->out);
+}
+
+void say_times(const struct view *view, const struct speaker *to)
+{
+    const struct table *pairs = &view->results->pairs;
+    int left_out[SETTINGS_MAX_GPUS], left_out_count = 0, found = 0;
+    if (!view->workload->timed)
+        return;
+    for (int i = 0; i < view->gpu_count; i++) {
+        int row = view_pair(view, view->gpus[i], "dp", "ddp");
+        if (row < 0)
+            continue;
+        if (!found++) {
+            sentence_begin(to, "Faster here?");
+            fprintf(to->out, "%s, %s scaling.", view->workload->name, scaling_name(view->scaling));
+        }
+        if (is_oversubscribed(pairs, row))
+            left_out[left_out_count++] = view->gpus[i];
+        else
+            say_faster(pairs, row, to);
+    }
+    if (left_out_count)
+        say_left_out(left_out, left_out_count, to);
+    if (found)
+        sentence_end(to);
+}
+
+/* ---- beside one device ----------------------------------------------------------------------- */
+
+static void say_one_speedup(const struct table *pairs, int row, const char *name, const struct speaker *to)
+{
+    double speedup = table_number(pairs, row, "speedup");
+    enum seen what = seen(table_number(pairs, row, "speedup_lo"), table_number(pairs, row, "speedup_hi"));
+    if (what == SEEN_NONE)
+        fprintf(to->out, " %s: no difference seen", name);
+    else if (what == SEEN_BELOW || (what == SEEN_UNKNOWN && speedup < 1))
+        fprintf(to->out, " %s is slower than one device", name);
+    else
+        fprintf(to->out, " %s is faster", name);
+    say_interval(pairs, row, "speed-up", "speedup", false, to);
+    putc('.', to->out);
+}
+
+/* The largest N on which one of them ran with cores of its own. */
+void say_speedup(const struct view *view, const struct speaker *to)
+{
+    static const char *const strategies[] = {"dp", "ddp"}, *const names[] = {"DP", "DDP"};
+    const struct table *pairs = &view->results->pairs;
+    bool found = false;
+    for (int i = view->gpu_count - 1; i >= 0 && !found && view->gpus[i] > 1 && view->workload->timed; i--)
+        for (int s = 0; s < 2; s++) {
+            int row = view_pair(view, view->gpus[i], strategies[s], "single");
+            if (row < 0 || is_oversubscribed(pairs, row))
+                continue;
+            if (!found) {
+                sentence_begin(to, "Faster than one device?");
+                fprintf(to->out, "%s, %s scaling, %d devices beside single.", view->workload->name,
+                        scaling_name(view->scaling), view->gpus[i]);
+            }
+            found = true;
+            say_one_speedup(pairs, row, names[s], to);
+        }
+    if (found)
+        sentence_end(to);
+}
+
+/* What wrapping one device costs. */
+void say_wrapper(const struct view *view, const struct speaker *to)
+{
+    static const char *const strategies[] = {"dp", "ddp"}, *const names[] = {"DP", "DDP"};
+    const struct table *pairs = &view->results->pairs;
+    bool found = false;
+    for (int s = 0; s < 2 && view->workload->timed; s++) {
+        int row = view_pair(view, 1, strategies[s], "single");
+        if (row < 0 || is_oversubscribed(pairs, row))
+            continue;
+        if (!found) {
+            sentence_begin(to, "What the wrapper costs.");
+            fprintf(to->out, "%s, %s scaling, N = 1 beside single.", view->workload->name, scaling_name(view->scaling));
+        }
+        found = true;
+        enum seen what = pair_seen(pairs, row);
+        fprintf(to->out, " %s: %s", names[s],
+                what == SEEN_NONE    ? "no difference seen"
+                : what == SEEN_ABOVE ? "a longer step"
+                : what == SEEN_BELOW ? "a shorter step"
+                                     : "measured once");
+        say_interval(pairs, row, "step / single's", "ratio", false, to);
+        putc('.', to->out);
+    }
+    if (found)
+        sentence_end(to);
+}
+
+/* ---- overlap --------------------------------------------------------------------------------- */
+
+void say_overlap(const struct view *view, const struct speaker *to)
+{
+    const struct table *pairs = &view->results->pairs;
+    bool found = false;
+    for (int i = 0; i < view->gpu_count && view->workload->timed; i++) {
+        int row = view_pair(view, view->gpus[i], "ddp;no_overlap=1", "ddp");
+        if (row < 0 || is_oversubscribed(pairs, row))
+            continue;
+        double saved = view_number(view, "ddp", view->gpus[i], "overlap_saved_ms");
+        enum seen what = view_overlap(view, view->gpus[i]);
+        if (!found) {
+            sentence_begin(to, "Overlap.");
+            fprintf(to->out, "%s, %s scaling, DDP reducing during the backward pass instead of after it.",
+                    view->workload->name, scaling_name(view->scaling));
+        }
+        found = true;
+        fprintf(to->out, " On %d devices: ", view->gpus[i]);
+        if (what == SEEN_NONE)
+            fputs("no difference seen", to->out);
+        else
+            fprintf(to->out, "%s %.2f ms a step", saved >= 0 ? "saves" : "costs", fabs(saved));
+        say_interval(pairs, row, "step without / with", "ratio", false, to);
+        putc('.', to->out);
+    }
+    if (found)
+        sentence_end(to);
+}
+
+/* ---- how far to trust all that ---------------------------------------------------------------- */
+
+#define NAMED 4
+
+void say_unsteady(const struct results *results, const struct speaker *to)
+{
+    const struct table *rows = &results->rows;
+    struct text names;
+    int count = 0;
+    text_open(&names);
+    for (int row = 0; row < rows->row_count; row++) {
+        const struct workload *workload = row_workload(rows, row);
+        if (!(row_spread(rows, row) > UNSTEADY) || is_oversubscribed(rows, row) || !workload)
+            continue;
+        if (count < NAMED)
+            fprintf(names.out, "%s%s %s on %s%s: %.0f %%", count ? "; " : "", workload->name,
+                    table_get(rows, row, "strategy"), table_get(rows, row, "gpus"),
+                    weak_note(view_of_row(results, row).scaling), 100 * row_spread(rows, row));
+        count++;
+    }
+    text_close(&names);
+    if (count) {
+        sentence_begin(to, "Unsteady.");
+        fprintf(to->out,
+                "In %d cell%s the steps scatter by more than %.0f %% of their median (MAD; %s%s): do not build on "
+                "%s times. Let nothing else run, and take more steps.",
+                count, plural(count), 100 * UNSTEADY, names.data, count > NAMED ? "; ..." : "",
+                count == 1 ? "its" : "their");
+        sentence_end(to);
+    }
+    free(names.data);
+}
+
+void say_what_of_gpus(const struct results *results, const struct speaker *to)
+{
+    const struct table *rows = &results->rows;
+    int row = table_find(rows, 0, "status", "ok");
+    if (row < 0 || !text_is(table_get(rows, row, "backend"), "soft"))
+        return;
+    sentence_begin(to, "And on GPUs?");
+    fputs(
+        "These times do not say. Soft GPUs share one memory and have no links: what DP loses on device 0's link costs "
+        "almost nothing here. Bytes, memory and equality above do hold on GPUs.",
+        to->out);
+    sentence_end(to);
+}
