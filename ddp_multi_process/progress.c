@@ -17,6 +17,7 @@
 struct entry {
     _Alignas(64) _Atomic uint64_t word; /* step * 256 + phase */
     _Atomic int reported;               /* rank 0: exit code of its report; 0: a good end, or none yet */
+    _Atomic int blamed;                 /* rank + 1; 0: nobody */
 };
 
 static struct entry *page; /* of the process: set once, before any rank runs in it */
@@ -82,4 +83,15 @@ void progress_set_reported(int status)
 bool progress_failure_reported(void)
 {
     return page && atomic_load_explicit(&page[0].reported, memory_order_acquire) != EXIT_OK;
+}
+
+void progress_blame(int rank, int left)
+{
+    if (page && rank < page_ranks)
+        atomic_store_explicit(&page[rank].blamed, left + 1, memory_order_release);
+}
+
+int progress_blamed(int rank)
+{
+    return page && rank < page_ranks ? atomic_load_explicit(&page[rank].blamed, memory_order_acquire) - 1 : -1;
 }

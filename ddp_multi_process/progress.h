@@ -37,6 +37,10 @@ void progress_reach(int rank, enum progress_phase phase, uint64_t step);
 void progress_set_reported(int status);
 bool progress_failure_reported(void);
 
+/* A rank is about to leave because another one (-1: none) has left. Whom does it name? -1: nobody. */
+void progress_blame(int rank, int left);
+int progress_blamed(int rank);
+
 /* Where a rank is. Without a page: start. */
 enum progress_phase progress_read(int rank, uint64_t *step);
 

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "progress.h"
 #include "sys/clock.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
@@ -28,6 +29,7 @@ struct frame {
 
 struct failure {
     int exit_code;
+    int left; /* the rank whose connection closed; -1: it is not that */
     char text[500];
 };
 
@@ -42,6 +44,7 @@ static int fail_all(struct star *star, const struct failure *failure)
 {
     struct frame frame = {.kind = FRAME_FAILURE, .operation = star->operations, .bytes = sizeof(*failure)};
     log_error("%s", failure->text);
+    progress_blame(star->rank, failure->left);
     for (int rank = 1; rank < star->size; rank++) {
         double deadline = clock_seconds() + FAILURE_GRACE_S;
         if (wire_send(star->sockets[rank], &frame, sizeof(frame), deadline) == WIRE_OK)
@@ -52,7 +55,8 @@ static int fail_all(struct star *star, const struct failure *failure)
 
 static int fail_one(struct star *star, enum wire_result result, int rank)
 {
-    struct failure failure = {.exit_code = result == WIRE_TIMEOUT ? EXIT_TIME_LIMIT : EXIT_CHECK_FAILED};
+    struct failure failure = {.exit_code = result == WIRE_TIMEOUT ? EXIT_TIME_LIMIT : EXIT_CHECK_FAILED,
+                              .left = result == WIRE_TIMEOUT ? -1 : rank};
     if (result == WIRE_TIMEOUT)
         snprintf(failure.text, sizeof(failure.text), "rank %d did not come to host operation %u within %g s", rank,
                  star->operations, star->timeout_s);
@@ -65,7 +69,7 @@ static int fail_one(struct star *star, enum wire_result result, int rank)
 /* A head that does not fit: the ranks are not at the same operation. */
 static int check_head(struct star *star, const struct frame *frame, int rank, size_t bytes)
 {
-    struct failure failure = {.exit_code = EXIT_CHECK_FAILED};
+    struct failure failure = {.exit_code = EXIT_CHECK_FAILED, .left = -1};
     if (frame->kind == FRAME_DATA && frame->operation == star->operations && frame->bytes == bytes)
         return EXIT_OK;
     snprintf(failure.text, sizeof(failure.text),
@@ -144,6 +148,7 @@ static int receive_from_rank_0(struct star *star, void *data, size_t bytes)
         if (result == WIRE_OK) {
             failure.text[sizeof(failure.text) - 1] = '\0';
             log_error("%s", failure.text);
+            progress_blame(star->rank, failure.left);
             return failure.exit_code ? failure.exit_code : EXIT_CHECK_FAILED;
         }
     } else if (result == WIRE_OK) {
@@ -159,8 +164,10 @@ static int receive_from_rank_0(struct star *star, void *data, size_t bytes)
         return EXIT_OK;
     if (result == WIRE_TIMEOUT)
         log_error("rank 0 did not come to host operation %u within %g s", star->operations, star->timeout_s);
-    else
+    else {
         log_error("rank 0 has left: it closed its connection before host operation %u", star->operations);
+        progress_blame(star->rank, 0);
+    }
     return result == WIRE_TIMEOUT ? EXIT_TIME_LIMIT : EXIT_CHECK_FAILED;
 }
 
@@ -172,9 +179,8 @@ static enum wire_result send_frame(struct star *star, int socket, const void *da
     return result == WIRE_OK ? wire_send(socket, data, bytes, deadline) : result;
 }
 
-static int gather(struct world *world, const void *mine, size_t bytes, void *all)
+static int gather_once(struct star *star, const void *mine, size_t bytes, void *all)
 {
-    struct star *star = world->state;
     star->operations++;
     if (star->rank > 0) {
         /* If rank 0 has told a failure, it stands before the closed end: the next receive reads it. */
@@ -197,9 +203,8 @@ static int gather(struct world *world, const void *mine, size_t bytes, void *all
     return status;
 }
 
-static int broadcast(struct world *world, void *data, size_t bytes)
+static int broadcast_once(struct star *star, void *data, size_t bytes)
 {
-    struct star *star = world->state;
     star->operations++;
     if (star->rank > 0)
         return receive_from_rank_0(star, data, bytes);
@@ -209,6 +214,23 @@ static int broadcast(struct world *world, void *data, size_t bytes)
             return fail_one(star, result, rank);
     }
     return EXIT_OK;
+}
+
+/* What has failed stays failed, and has been reported. */
+static int gather(struct world *world, const void *mine, size_t bytes, void *all)
+{
+    struct star *star = world->state;
+    if (!star->failed)
+        star->failed = gather_once(star, mine, bytes, all);
+    return star->failed;
+}
+
+static int broadcast(struct world *world, void *data, size_t bytes)
+{
+    struct star *star = world->state;
+    if (!star->failed)
+        star->failed = broadcast_once(star, data, bytes);
+    return star->failed;
 }
 
 int star_open(struct world *world, int rank, int size, int local_rank, int *sockets, double timeout_s)

@@ -16,6 +16,7 @@ struct star {
     int *sockets;        /* rank 0: [size], to each rank (at 0: the listening socket); others: [1], to rank 0. Owned. */
     double timeout_s;    /* of each operation */
     uint32_t operations; /* done so far: peers must be at the same one */
+    int failed;          /* exit code of the operation that failed: there are no more after it */
 };
 
 /* Makes *world out of joined sockets; takes over `sockets`. */

@@ -93,11 +93,13 @@ static void kill_all(struct watch *watch)
 }
 
 /* The first cause counts. But a rank that left by itself may have done so because another one died: when that one's
- * death arrives a moment later, by a signal that is not ours, it is the cause. */
+ * death arrives a moment later (connections close before the process has ended), by a signal that is not ours or of
+ * the rank that was named, it is the cause. */
 static void blame(struct watch *watch, const struct cause *cause)
 {
-    bool first = watch->cause.exit_code == 0;
-    if (first || (watch->cause.by_exit_code && !cause->by_exit_code))
+    const struct cause *before = &watch->cause;
+    bool first = before->exit_code == 0;
+    if (first || (before->by_exit_code && (!cause->by_exit_code || progress_blamed(before->rank) == cause->rank)))
         watch->cause = *cause;
 }
 
@@ -140,7 +142,7 @@ static void name_straggler(struct watch *watch)
 /* What the end of a rank means for the run; exit code 0: nothing, it was to end, or ended by our will. */
 static struct cause judge(const struct watch *watch, int rank, const siginfo_t *info)
 {
-    struct cause cause = {0};
+    struct cause cause = {.rank = rank};
     uint64_t step;
     enum progress_phase phase = progress_read(rank, &step);
     char who[64], where[128];
@@ -155,7 +157,6 @@ static struct cause judge(const struct watch *watch, int rank, const siginfo_t *
     } else if (info->si_status != 0) {
         cause.exit_code = info->si_status;
         cause.by_exit_code = true;
-        cause.rank = rank;
         snprintf(cause.text, sizeof(cause.text), "%s ended with exit code %d %s", who, info->si_status, where);
     } else if (phase != PROGRESS_END) {
         cause.exit_code = EXIT_CHECK_FAILED;
