@@ -32,7 +32,7 @@ static int make_layout(struct reducer *reducer, const int *order, const size_t *
         return EXIT_RESOURCE;
     }
     for (int i = 0; i < model->parameter_count; i++)
-        bytes[i] = model->parameters[i].count * sizeof(float);
+        bytes[i] = model->parameters[i].count * element_size(model->settings.type);
     bucket_layout_free(&reducer->layout);
     int status = bucket_assign(&reducer->layout, bytes, NULL, order, model->parameter_count, limits, limit_count);
     free(bytes);
@@ -105,7 +105,8 @@ static int open_parts(struct reducer *reducer)
         log_error("no memory for the buckets of %zu parameters", count);
         return EXIT_RESOURCE;
     }
-    TRY(gpu_malloc((void **)&reducer->memory, model->parameter_elements * sizeof(float), MEMORY_COMMUNICATION));
+    TRY(gpu_malloc((void **)&reducer->memory, model->parameter_elements * element_size(model->settings.type),
+                   MEMORY_COMMUNICATION));
     GPU_TRY(cudaStreamCreateWithFlags(&reducer->communication, cudaStreamNonBlocking));
     TRY(open_events(reducer, count));
     return make_one_bucket(reducer);
@@ -155,8 +156,9 @@ int reducer_restart(struct reducer *reducer)
 
 /* ---- an iteration ------------------------------------------------------------------------------------------------ */
 
-int reducer_begin(struct reducer *reducer, uint64_t step)
+int reducer_begin(struct reducer *reducer, uint64_t step, bool accumulated)
 {
+    reducer->accumulated = accumulated;
     reducer->iteration++;
     reducer->step = step;
     if (reducer->iteration == 2)
@@ -168,11 +170,18 @@ int reducer_begin(struct reducer *reducer, uint64_t step)
     return EXIT_OK;
 }
 
+/* A gradient's slice of its bucket. */
+static void *place_of(const struct reducer *reducer, int index)
+{
+    return reducer->memory + reducer->places[index].first * element_size(model_of(reducer)->settings.type);
+}
+
 /* Enqueues the all-reduce of a full bucket behind the copies that filled it. */
 static int reduce_bucket(struct reducer *reducer, int bucket)
 {
-    float *data = reducer->memory + reducer->places[reducer->layout.tensors[reducer->layout.first[bucket]]].first;
-    size_t count = reducer->layout.bytes[bucket] / sizeof(float);
+    enum element_type type = model_of(reducer)->settings.type;
+    void *data = place_of(reducer, reducer->layout.tensors[reducer->layout.first[bucket]]);
+    size_t count = reducer->layout.bytes[bucket] / element_size(type);
     if (bucket == 0 && fault_planted("skip-collective", reducer->world->rank, reducer->step))
         return EXIT_OK;
     if (bucket == 0 && fault_planted("other-count", reducer->world->rank, reducer->step))
@@ -180,7 +189,7 @@ static int reduce_bucket(struct reducer *reducer, int bucket)
     GPU_TRY(cudaEventRecord(reducer->filled[bucket], reducer->replica->compute));
     GPU_TRY(cudaStreamWaitEvent(reducer->communication, reducer->filled[bucket], 0));
     TRY(timeline_communication_begin(reducer->timeline, reducer->communication));
-    GPU_TRY(ncclAllReduce(data, data, count, ncclFloat32, ncclSum, reducer->comm, reducer->communication));
+    GPU_TRY(ncclAllReduce(data, data, count, element_nccl_type(type), ncclSum, reducer->comm, reducer->communication));
     TRY(timeline_communication_end(reducer->timeline, reducer->communication));
     GPU_TRY(cudaEventRecord(reducer->reduced[bucket], reducer->communication));
     return EXIT_OK;
@@ -197,17 +206,28 @@ static int reduce_full_buckets(struct reducer *reducer)
     return status;
 }
 
+/* place := gradient / N, with what the micro-batches before have left in fp32 sums. */
+static int fill_place(struct reducer *reducer, int index)
+{
+    struct replica *replica = reducer->replica;
+    const struct parameter *parameter = &model_of(reducer)->parameters[index];
+    enum element_type type = model_of(reducer)->settings.type;
+    float factor = 1.0F / (float)reducer->world->size;
+    void *place = place_of(reducer, index), *gradient = replica_gradient(replica, index);
+    if (replica->sums && reducer->accumulated)
+        return GPU_STATUS(kernel_sum_scale(type, place, gradient, replica->sums + parameter->first, factor,
+                                           parameter->count, replica->compute));
+    return GPU_STATUS(kernel_copy_scale(type, place, gradient, factor, parameter->count, replica->compute));
+}
+
 int reducer_ready(void *context, int index)
 {
     struct reducer *reducer = context;
-    const struct parameter *parameter = &model_of(reducer)->parameters[index];
     struct place place = reducer->places[index];
     if (reducer->iteration == 1)
         reducer->ready_order[reducer->ready_count] = index;
     reducer->ready_count++;
-    GPU_TRY(kernel_copy_scale(model_of(reducer)->settings.type, reducer->memory + place.first,
-                              replica_gradient(reducer->replica, index), 1.0F / (float)reducer->world->size,
-                              parameter->count, reducer->replica->compute));
+    TRY(fill_place(reducer, index));
     reducer->missing[place.bucket]--;
     if (reducer->missing[place.bucket] > 0 || place.bucket != reducer->next || !reducer->overlap)
         return EXIT_OK;
@@ -218,10 +238,9 @@ static int copy_back(struct reducer *reducer, int bucket)
 {
     for (int i = reducer->layout.first[bucket]; i < reducer->layout.first[bucket + 1]; i++) {
         int index = reducer->layout.tensors[i];
-        size_t bytes = model_of(reducer)->parameters[index].count * sizeof(float);
-        GPU_TRY(cudaMemcpyAsync(replica_gradient(reducer->replica, index),
-                                reducer->memory + reducer->places[index].first, bytes, cudaMemcpyDeviceToDevice,
-                                reducer->replica->compute));
+        size_t bytes = model_of(reducer)->parameters[index].count * element_size(model_of(reducer)->settings.type);
+        GPU_TRY(cudaMemcpyAsync(replica_gradient(reducer->replica, index), place_of(reducer, index), bytes,
+                                cudaMemcpyDeviceToDevice, reducer->replica->compute));
     }
     return EXIT_OK;
 }

@@ -38,7 +38,7 @@ struct reducer {
     bool overlap;
     size_t cap_bytes; /* --bucket-cap-mb: of every bucket but the first */
     cudaStream_t communication;
-    float *memory; /* device [parameter elements]: all buckets, one behind the other */
+    char *memory; /* device [parameter elements]: all buckets, one behind the other */
     struct bucket_layout layout;
     struct place *places; /* [parameters] */
     int *missing;         /* [buckets <= parameters]: gradients not yet in */
@@ -48,6 +48,7 @@ struct reducer {
 
     int *ready_order; /* [parameters]: of iteration 1 */
     int ready_count;
+    bool accumulated;   /* see reducer_begin */
     uint64_t iteration; /* syncing backward passes begun since open or restart */
     uint64_t step;      /* the engine's number of the step, for fault points */
 };
@@ -60,8 +61,9 @@ void reducer_close(struct reducer *reducer); /* the streams are idle; a zeroed r
 /* Forgets the ready order: the next iteration is the first again. Streams are idle. */
 int reducer_restart(struct reducer *reducer);
 
-/* Before a backward pass that is to be reduced. Collective in iteration 2 (rank 0's order is broadcast). */
-int reducer_begin(struct reducer *reducer, uint64_t step);
+/* Before a backward pass that is to be reduced. Collective in iteration 2 (rank 0's order is broadcast). accumulated:
+ * micro-batches before it are in the gradients, or in 16 bit in replica->sums. */
+int reducer_begin(struct reducer *reducer, uint64_t step, bool accumulated);
 
 /* The backward pass's gradient_ready: context is the reducer. */
 int reducer_ready(void *context, int index);

@@ -12,6 +12,7 @@
 
 #include "data/sampler.h"
 #include "gpu/backend.h"
+#include "kernels/kernels.h"
 #include "nn/loss.h"
 #include "progress.h"
 #include "reducer.h"
@@ -93,6 +94,8 @@ static int open_losses(struct ddp *ddp)
     }
     for (; ddp->loss_count < count; ddp->loss_count++)
         TRY(loss_open(&ddp->losses[ddp->loss_count], ddp->model, ddp->device, ddp->replica.batch_max));
+    for (int k = 0; k < count; k++)
+        ddp->losses[k].loss_scale = optimizer_loss_scale(&ddp->optimizer);
     return EXIT_OK;
 }
 
@@ -118,8 +121,9 @@ static int open_local(struct ddp *ddp, const struct run *run)
     const struct options *options = run->options;
     TRY(choose_device(ddp));
     TRY(replica_open(&ddp->replica, run->model, ddp->device, schedule_batch_max(options, run->world->size), true));
+    TRY(optimizer_open(&ddp->optimizer, &options->optimizer, &ddp->replica));
+    TRY(replica_hold_sums(&ddp->replica, schedule_micro_batches(options)));
     TRY(replica_initialize(&ddp->replica, options->seed));
-    TRY(optimizer_open(&ddp->optimizer, &options->optimizer, ddp->device, run->model->flat_bytes));
     TRY(feed_open(&ddp->feed, run, &ddp->replica, run->world->size, run->world->rank));
     TRY(open_losses(ddp));
     TRY(timeline_open(&ddp->timeline, ddp->device));
@@ -139,16 +143,17 @@ static int open_communicator(struct ddp *ddp)
     return EXIT_OK;
 }
 
-/* Rank 0's parameters to all; after this they are never sent again. */
+/* Rank 0's parameters (in 16 bit its masters) to all; after this they are never sent again. */
 static int broadcast_parameters(struct ddp *ddp)
 {
-    char *parameters = (char *)ddp->replica.parameters;
-    size_t bytes = ddp->model->flat_bytes;
+    char *parameters = (char *)ddp->replica.masters;
+    size_t bytes = ddp->model->float_bytes;
     for (size_t at = 0; at < bytes; at += FIRST_BROADCAST_BYTES) {
         size_t piece = bytes - at < FIRST_BROADCAST_BYTES ? bytes - at : FIRST_BROADCAST_BYTES;
         GPU_TRY(ncclBroadcast(parameters + at, parameters + at, piece / sizeof(float), ncclFloat32, 0, ddp->comm,
                               ddp->replica.compute));
     }
+    TRY(replica_refresh(&ddp->replica));
     return gpu_stream_finish(ddp->replica.compute, ddp->comm, ddp->options->timeout);
 }
 
@@ -220,17 +225,33 @@ static int run_forward(struct ddp *ddp, const struct batch *batch, struct piece 
     return phase_end(&ddp->timeline, replica->compute, PHASE_LOSS);
 }
 
+/* 16 bit: micro-batches add up in the replica's fp32 sums; what the last one leaves out, a reducer has added on the way
+ * into the buckets. */
+static int add_up(struct ddp *ddp, const struct batch *batch)
+{
+    struct replica *replica = &ddp->replica;
+    if (!replica->sums || (batch->first && batch->last))
+        return EXIT_OK;
+    if (!batch->last)
+        return replica_add_to_sums(replica, batch->first);
+    if (ddp->world->size == 1)
+        GPU_TRY(kernel_sum_scale(ddp->model->settings.type, replica->gradients, replica->gradients, replica->sums, 1,
+                                 ddp->model->flat_elements, replica->compute));
+    return EXIT_OK;
+}
+
 /* Only the last micro-batch of an update is reduced: the sum of all. */
 static int run_backward(struct ddp *ddp, const struct batch *batch, size_t rows)
 {
     struct replica *replica = &ddp->replica;
     bool reduces = batch->last && ddp->world->size > 1;
     if (reduces)
-        TRY(reducer_begin(&ddp->reducer, batch->step));
+        TRY(reducer_begin(&ddp->reducer, batch->step, !batch->first));
 
     phase_begin(PHASE_BACKWARD);
-    TRY(ddp->model->type->backward(replica, replica->d_logits, rows, !batch->first, reduces ? reducer_ready : NULL,
-                                   &ddp->reducer));
+    TRY(ddp->model->type->backward(replica, replica->d_logits, rows, !batch->first && !replica->sums,
+                                   reduces ? reducer_ready : NULL, &ddp->reducer));
+    TRY(add_up(ddp, batch));
     TRY(phase_end(&ddp->timeline, replica->compute, PHASE_BACKWARD));
     return reduces ? reducer_finish(&ddp->reducer) : EXIT_OK;
 }
@@ -251,7 +272,7 @@ static int enqueue_step(struct ddp *ddp, const struct batch *batch)
     if (!batch->last)
         return EXIT_OK;
     phase_begin(PHASE_UPDATE);
-    TRY(optimizer_step(&ddp->optimizer, ddp->replica.parameters, ddp->replica.gradients, ddp->replica.compute));
+    TRY(optimizer_step(&ddp->optimizer));
     return phase_end(&ddp->timeline, ddp->replica.compute, PHASE_UPDATE);
 }
 
@@ -323,7 +344,7 @@ static int ddp_restart(void *state)
     struct ddp *ddp = state;
     GPU_TRY(cudaSetDevice(ddp->device));
     TRY(replica_initialize(&ddp->replica, ddp->options->seed));
-    TRY(optimizer_reset(&ddp->optimizer, ddp->replica.compute));
+    TRY(optimizer_reset(&ddp->optimizer));
     return ddp->world->size > 1 ? reducer_restart(&ddp->reducer) : EXIT_OK;
 }
 
@@ -334,7 +355,7 @@ static void ddp_traffic_formula(void *state, uint64_t formula[PHASES])
     for (int phase = 0; phase < PHASES; phase++)
         formula[phase] = 0;
     formula[PHASE_ALLREDUCE_EXPOSED] =
-        2 * (uint64_t)(ddp->world->size - 1) * ddp->model->parameter_elements * sizeof(float);
+        2 * (uint64_t)(ddp->world->size - 1) * ddp->model->parameter_elements * element_size(ddp->model->settings.type);
 }
 
 const struct strategy strategy_ddp = {

@@ -38,15 +38,16 @@ struct dp_group {
     int first_parameter, parameter_count;
 };
 
-/* The group is closed BEFORE a tensor that would pass the limit; a larger tensor is alone. counts: elements of each
+/* The group is closed BEFORE a tensor that would pass the limit; a larger tensor is alone. bytes: of each
  * tensor. groups has room for tensor_count; only the parameter ranges are filled. Returns the number of groups. */
-int dp_group_tensors(const size_t *counts, int tensor_count, size_t limit_bytes, struct dp_group *groups);
+int dp_group_tensors(const size_t *bytes, int tensor_count, size_t limit_bytes, struct dp_group *groups);
 
 struct dp_device {
     bool open; /* the batch reaches it, or it is the output device */
     struct replica replica;
     struct timeline timeline;
-    struct loss loss; /* --dp-loss replica */
+    struct loss loss;  /* --dp-loss replica */
+    float *loss_scale; /* fp16, not on device 0: a copy of the optimizer's; NULL: no loss is taken here */
     /* on this device's streams */
     cudaEvent_t scattered; /* copy: its piece, and the labels of the output device, are here */
     cudaEvent_t forwarded; /* compute: its logits (or its loss) are there */
@@ -54,6 +55,7 @@ struct dp_device {
     cudaEvent_t consumed;  /* compute: a micro-batch is done, its input may be overwritten */
     /* on the stream of the device that sends */
     cudaEvent_t replicated; /* device 0's compute: the parameters (and, if resident, the piece) have been sent */
+    cudaEvent_t scaled;     /* device 0's compute: the loss scale has been sent */
     cudaEvent_t returned;   /* the output device's compute: the output gradient has been sent */
 };
 
@@ -102,8 +104,9 @@ struct dp {
     struct dp_group *groups;
     int group_count;
     struct dp_communicators communicators[2];
-    float *staging;     /* device 0: one group of another device's gradients; p2p, n > 1 */
-    float *accumulated; /* device 0 [flat]: sum of the micro-batches before; --accumulate > 1 */
+    void *staging;      /* device 0: one group of another device's gradients; p2p, n > 1 */
+    float *group_sums;  /* device 0: sums of a group, 16 bit, p2p, n > 2: gradients are rounded once */
+    float *accumulated; /* device 0 [flat]: sum of the micro-batches before, fp32; --accumulate > 1 */
 
     /* gather and loss, on the output device; rows of a micro-batch */
     size_t gathered_max;
@@ -142,6 +145,8 @@ void dp_abort(struct dp *dp); /* the communicators: no collective waits any long
 void dp_replicate_close(struct dp *dp);
 int dp_replicate(struct dp *dp, const struct dp_pass *pass);
 uint64_t dp_replicate_bytes(const struct dp *dp, const struct dp_pass *pass);
+/* Where the loss on device r finds its scale; NULL: none (not fp16). */
+const float *dp_loss_scale(const struct dp *dp, int r);
 /* The communicators of n ranks; NULL for n = 1 or --dp-transport p2p. */
 const struct dp_communicators *dp_communicators_of(const struct dp *dp, int n);
 

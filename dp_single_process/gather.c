@@ -21,6 +21,8 @@ static int open_per_replica(struct dp *dp)
 
     for (int r = 0; r < dp->devices_used; r++)
         TRY(loss_open(&dp->device[r].loss, dp->model, r, dp->device[r].replica.batch_max));
+    for (int r = 0; r < dp->devices_used; r++)
+        dp->device[r].loss.loss_scale = dp_loss_scale(dp, r);
     GPU_TRY(cudaSetDevice(dp->output));
     TRY(gpu_malloc((void **)&dp->scalars, count * sizeof(float), MEMORY_OUTPUTS));
     GPU_TRY(cudaMallocHost((void **)&dp->host_scalars, count * sizeof(float)));
@@ -38,6 +40,8 @@ static int open_losses(struct dp *dp)
     }
     for (; dp->loss_count < count; dp->loss_count++)
         TRY(loss_open(&dp->losses[dp->loss_count], dp->model, dp->output, dp->gathered_max));
+    for (int k = 0; k < count; k++)
+        dp->losses[k].loss_scale = dp_loss_scale(dp, dp->output);
     return EXIT_OK;
 }
 

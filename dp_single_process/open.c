@@ -25,6 +25,7 @@ static int open_sender_events(struct dp *dp, struct dp_device *device)
 {
     GPU_TRY(cudaSetDevice(0));
     GPU_TRY(cudaEventCreateWithFlags(&device->replicated, cudaEventDisableTiming));
+    GPU_TRY(cudaEventCreateWithFlags(&device->scaled, cudaEventDisableTiming));
     GPU_TRY(cudaSetDevice(dp->output));
     GPU_TRY(cudaEventCreateWithFlags(&device->returned, cudaEventDisableTiming));
     return EXIT_OK;
@@ -128,8 +129,8 @@ static int open_parts(struct dp *dp)
     if (!dp->device[dp->output].open)
         TRY(open_device(dp, dp->output, 0));
     TRY(enable_peers(dp));
+    TRY(optimizer_open(&dp->optimizer, &dp->options->optimizer, &dp->device[0].replica));
     TRY(replica_initialize(&dp->device[0].replica, dp->options->seed));
-    TRY(optimizer_open(&dp->optimizer, &dp->options->optimizer, 0, dp->model->flat_bytes));
     TRY(dp_scatter_open(dp));
     TRY(dp_replicate_open(dp));
     TRY(dp_gather_open(dp));
@@ -139,8 +140,8 @@ static int open_parts(struct dp *dp)
 
 static void close_device(struct dp_device *device)
 {
-    cudaEvent_t events[] = {device->scattered, device->forwarded,  device->ended,
-                            device->consumed,  device->replicated, device->returned};
+    cudaEvent_t events[] = {device->scattered,  device->forwarded, device->ended,   device->consumed,
+                            device->replicated, device->scaled,    device->returned};
 
     for (size_t i = 0; i < sizeof events / sizeof events[0]; i++)
         if (events[i])

@@ -14,21 +14,25 @@
 
 int dp_reduce_open(struct dp *dp)
 {
+    enum element_type type = dp->model->settings.type;
     size_t largest = 0;
 
     for (int g = 0; g < dp->group_count; g++)
         largest = dp->groups[g].bytes > largest ? dp->groups[g].bytes : largest;
     GPU_TRY(cudaSetDevice(0));
     if (dp->devices_used > 1 && dp->options->dp_transport == DP_TRANSPORT_P2P)
-        TRY(gpu_malloc((void **)&dp->staging, largest, MEMORY_COMMUNICATION));
+        TRY(gpu_malloc(&dp->staging, largest, MEMORY_COMMUNICATION));
+    if (dp->staging && dp->devices_used > 2 && type != ELEMENT_F32)
+        TRY(gpu_malloc((void **)&dp->group_sums, largest / element_size(type) * sizeof(float), MEMORY_COMMUNICATION));
     if (dp->options->accumulate > 1)
-        TRY(gpu_malloc((void **)&dp->accumulated, dp->model->flat_bytes, MEMORY_GRADIENTS));
+        TRY(gpu_malloc((void **)&dp->accumulated, dp->model->float_bytes, MEMORY_GRADIENTS));
     return EXIT_OK;
 }
 
 void dp_reduce_close(struct dp *dp)
 {
     gpu_free(dp->staging);
+    gpu_free(dp->group_sums);
     gpu_free(dp->accumulated);
 }
 
@@ -39,11 +43,12 @@ static void *at(void *flat, const struct dp_group *group)
 
 static int reduce_on(struct dp *dp, const struct dp_communicators *set, const struct dp_group *group, int r)
 {
+    enum element_type type = dp->model->settings.type;
     void *gradients = at(dp->device[r].replica.gradients, group);
 
     GPU_TRY(cudaSetDevice(r));
-    GPU_TRY(ncclReduce(gradients, gradients, group->bytes / sizeof(float), ncclFloat32, ncclSum, 0, set->comm[r],
-                       dp_compute(dp, r)));
+    GPU_TRY(ncclReduce(gradients, gradients, group->bytes / element_size(type), element_nccl_type(type), ncclSum, 0,
+                       set->comm[r], dp_compute(dp, r)));
     return EXIT_OK;
 }
 
@@ -61,6 +66,24 @@ static int reduce_by_nccl(struct dp *dp, const struct dp_communicators *set)
     return EXIT_OK;
 }
 
+/* Adds what was staged from replica r to device 0's group. A chain of 16-bit additions would round n - 1 times: the sum is
+ * kept in fp32 from replica 1 to n - 1 and rounded once, as NCCL's is here. */
+static int add_staged(struct dp *dp, const struct dp_group *group, int r, int n)
+{
+    enum element_type type = dp->model->settings.type;
+    void *gradients = at(dp->device[0].replica.gradients, group);
+    size_t count = group->bytes / element_size(type);
+    cudaStream_t stream = dp_compute(dp, 0);
+
+    if (type == ELEMENT_F32 || n == 2)
+        return GPU_STATUS(kernel_add(type, gradients, dp->staging, count, stream));
+    if (r == 1)
+        GPU_TRY(kernel_accumulate(type, dp->group_sums, gradients, 1, count, stream));
+    if (r == n - 1)
+        return GPU_STATUS(kernel_sum_scale(type, gradients, dp->staging, dp->group_sums, 1, count, stream));
+    return GPU_STATUS(kernel_accumulate(type, dp->group_sums, dp->staging, 0, count, stream));
+}
+
 static int reduce_by_copies(struct dp *dp, int n)
 {
     cudaStream_t stream = dp_compute(dp, 0);
@@ -71,8 +94,7 @@ static int reduce_by_copies(struct dp *dp, int n)
         for (int r = 1; r < n; r++) {
             GPU_TRY(cudaMemcpyPeerAsync(dp->staging, 0, at(dp->device[r].replica.gradients, group), r, group->bytes,
                                         stream));
-            GPU_TRY(kernel_add(dp->model->settings.type, at(dp->device[0].replica.gradients, group), dp->staging,
-                               group->bytes / sizeof(float), stream));
+            TRY(add_staged(dp, group, r, n));
         }
     }
     return EXIT_OK;
@@ -89,22 +111,21 @@ static int wait_for_backward(struct dp *dp, int n)
 }
 
 /* PyTorch adds each reduced micro-batch to .grad. Addition commutes bit for bit, so the last one adds the sum before it
- * and the result lies where the optimizer reads it. */
+ * and the result lies where the optimizer reads it. The sum is fp32 in 16 bit too, and is rounded once. */
 static int accumulate(struct dp *dp, const struct dp_pass *pass)
 {
     void *gradients = dp->device[0].replica.gradients;
-    size_t bytes = dp->model->flat_bytes, count = bytes / sizeof(float);
+    enum element_type type = dp->model->settings.type;
+    size_t count = dp->model->flat_elements;
     cudaStream_t stream = dp_compute(dp, 0);
 
     if (pass->first && pass->last)
         return EXIT_OK;
     GPU_TRY(cudaSetDevice(0));
-    if (pass->first)
-        GPU_TRY(cudaMemcpyAsync(dp->accumulated, gradients, bytes, cudaMemcpyDeviceToDevice, stream));
-    else if (pass->last)
-        GPU_TRY(kernel_add(dp->model->settings.type, gradients, dp->accumulated, count, stream));
+    if (pass->last)
+        GPU_TRY(kernel_sum_scale(type, gradients, gradients, dp->accumulated, 1, count, stream));
     else
-        GPU_TRY(kernel_add(dp->model->settings.type, dp->accumulated, gradients, count, stream));
+        GPU_TRY(kernel_accumulate(type, dp->accumulated, gradients, pass->first, count, stream));
     return EXIT_OK;
 }
 

@@ -4,30 +4,30 @@
  * flattens a group on device 0, sends it, and splits it again; here the parameters lie flat in registration order, so a
  * group is a range of bytes and is sent as it lies (with the padding between tensors: P below is the flat size).
  *
- * Bytes: P (n-1). Device 0 sends all of them on its own link, however many devices there are.
+ * Bytes: P (n-1); in fp16 also 4 to each device but device 0 that takes a loss. Device 0 sends all of them on its own link, however many devices there are.
  */
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "dp.h"
+#include "gpu/memory.h"
 #include "gpu/backend.h"
 #include "run/fault.h"
 #include "run/schedule.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
 
-int dp_group_tensors(const size_t *counts, int tensor_count, size_t limit_bytes, struct dp_group *groups)
+int dp_group_tensors(const size_t *bytes, int tensor_count, size_t limit_bytes, struct dp_group *groups)
 {
     size_t filled = 0;
     int group_count = 0;
 
     for (int i = 0; i < tensor_count; i++) {
-        size_t bytes = counts[i] * sizeof(float);
-        if (group_count == 0 || filled + bytes > limit_bytes) {
+        if (group_count == 0 || filled + bytes[i] > limit_bytes) {
             groups[group_count++] = (struct dp_group){.first_parameter = i};
             filled = 0;
         }
-        filled += bytes;
+        filled += bytes[i];
         groups[group_count - 1].parameter_count++;
     }
     return group_count;
@@ -37,18 +37,18 @@ int dp_group_tensors(const size_t *counts, int tensor_count, size_t limit_bytes,
 static int open_groups(struct dp *dp)
 {
     const struct model *model = dp->model;
-    size_t *counts = calloc((size_t)model->parameter_count, sizeof *counts);
+    size_t *bytes = calloc((size_t)model->parameter_count, sizeof *bytes);
 
     dp->groups = calloc((size_t)model->parameter_count, sizeof *dp->groups);
-    if (!counts || !dp->groups) {
-        free(counts);
+    if (!bytes || !dp->groups) {
+        free(bytes);
         log_error("replicate: no memory for the groups of %d parameters", model->parameter_count);
         return EXIT_RESOURCE;
     }
     for (int i = 0; i < model->parameter_count; i++)
-        counts[i] = model->parameters[i].count;
-    dp->group_count = dp_group_tensors(counts, model->parameter_count, DP_GROUP_BYTES, dp->groups);
-    free(counts);
+        bytes[i] = model->parameters[i].count * element_size(model->settings.type);
+    dp->group_count = dp_group_tensors(bytes, model->parameter_count, DP_GROUP_BYTES, dp->groups);
+    free(bytes);
     size_t end = model->flat_bytes;
     for (int g = dp->group_count - 1; g >= 0; g--) {
         dp->groups[g].offset = model->parameters[dp->groups[g].first_parameter].offset;
@@ -95,9 +95,63 @@ static int open_transport(struct dp *dp)
     return EXIT_OK;
 }
 
+/* ---- fp16's loss scale: decided on device 0 by the optimizer, needed where a loss is taken ------------------------ */
+
+static bool takes_loss(const struct dp *dp, int n, int r)
+{
+    return dp->per_replica_loss ? r < n : r == dp->output;
+}
+
+static int open_loss_scales(struct dp *dp)
+{
+    if (!dp->optimizer.scaled)
+        return EXIT_OK;
+    for (int r = 1; r < dp->devices_asked; r++) {
+        if (!takes_loss(dp, dp->devices_used, r))
+            continue;
+        GPU_TRY(cudaSetDevice(r));
+        TRY(gpu_malloc((void **)&dp->device[r].loss_scale, sizeof(float), MEMORY_COMMUNICATION));
+    }
+    return EXIT_OK;
+}
+
+const float *dp_loss_scale(const struct dp *dp, int r)
+{
+    return r == 0 ? optimizer_loss_scale(&dp->optimizer) : dp->device[r].loss_scale;
+}
+
+static int send_loss_scale(struct dp *dp, int n)
+{
+    const float *scale = optimizer_loss_scale(&dp->optimizer);
+
+    for (int r = 1; r < dp->devices_asked && scale; r++) {
+        struct dp_device *device = &dp->device[r];
+        if (!takes_loss(dp, n, r))
+            continue;
+        GPU_TRY(cudaSetDevice(0));
+        GPU_TRY(cudaMemcpyPeerAsync(device->loss_scale, r, scale, 0, sizeof *scale, dp_compute(dp, 0)));
+        GPU_TRY(cudaEventRecord(device->scaled, dp_compute(dp, 0)));
+        GPU_TRY(cudaSetDevice(r));
+        GPU_TRY(cudaStreamWaitEvent(device->replica.compute, device->scaled, 0));
+    }
+    return EXIT_OK;
+}
+
+static uint64_t loss_scale_bytes(const struct dp *dp, int n)
+{
+    uint64_t bytes = 0;
+
+    for (int r = 1; r < dp->devices_asked && dp->optimizer.scaled; r++)
+        bytes += takes_loss(dp, n, r) ? sizeof(float) : 0;
+    return bytes;
+}
+
+/* ---- replicate ---------------------------------------------------------------------------------------------------- */
+
 int dp_replicate_open(struct dp *dp)
 {
     TRY(open_groups(dp));
+    TRY(open_loss_scales(dp));
     return open_transport(dp);
 }
 
@@ -116,6 +170,8 @@ void dp_replicate_close(struct dp *dp)
     for (int i = 0; i < 2; i++)
         for (int r = 0; r < dp->communicators[i].n; r++)
             (void)ncclCommDestroy(dp->communicators[i].comm[r]);
+    for (int r = 1; r < dp->devices_asked; r++)
+        gpu_free(dp->device[r].loss_scale);
     free(dp->groups);
 }
 
@@ -127,6 +183,7 @@ static void *at(void *flat, const struct dp_group *group)
 static int broadcast_on(struct dp *dp, const struct dp_communicators *set, const struct dp_group *group, int r,
                         uint64_t step)
 {
+    enum element_type type = dp->model->settings.type;
     void *parameters = at(dp->device[r].replica.parameters, group);
 
     if (fault_planted("dp-broadcast", r, step)) {
@@ -134,8 +191,8 @@ static int broadcast_on(struct dp *dp, const struct dp_communicators *set, const
         return EXIT_CHECK_FAILED;
     }
     GPU_TRY(cudaSetDevice(r));
-    GPU_TRY(ncclBroadcast(parameters, parameters, group->bytes / sizeof(float), ncclFloat32, 0, set->comm[r],
-                          dp_compute(dp, r)));
+    GPU_TRY(ncclBroadcast(parameters, parameters, group->bytes / element_size(type), element_nccl_type(type), 0,
+                          set->comm[r], dp_compute(dp, r)));
     return EXIT_OK;
 }
 
@@ -179,12 +236,12 @@ int dp_replicate(struct dp *dp, const struct dp_pass *pass)
 {
     const struct dp_communicators *set = dp_communicators_of(dp, pass->n);
 
-    if (pass->n < 2)
-        return EXIT_OK;
     phase_begin(PHASE_REPLICATE);
-    int status = set ? broadcast(dp, set, pass->step) : copy_to_all(dp, pass->n);
+    int status = send_loss_scale(dp, pass->n);
+    if (pass->n > 1 && !status)
+        status = set ? broadcast(dp, set, pass->step) : copy_to_all(dp, pass->n);
     (void)nvtxRangePop();
-    for (int r = 0; r < pass->n && !status; r++) {
+    for (int r = 0; r < pass->n && pass->n > 1 && !status; r++) {
         GPU_TRY(cudaSetDevice(r));
         status = timeline_mark(&dp->device[r].timeline, dp_compute(dp, r), PHASE_REPLICATE);
     }
@@ -193,5 +250,7 @@ int dp_replicate(struct dp *dp, const struct dp_pass *pass)
 
 uint64_t dp_replicate_bytes(const struct dp *dp, const struct dp_pass *pass)
 {
-    return pass->n > 1 ? dp->model->flat_bytes * (uint64_t)(pass->n - 1) : 0;
+    uint64_t parameters = pass->n > 1 ? dp->model->flat_bytes * (uint64_t)(pass->n - 1) : 0;
+
+    return parameters + loss_scale_bytes(dp, pass->n);
 }

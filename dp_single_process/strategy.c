@@ -54,7 +54,7 @@ static int update(struct dp *dp)
 
     GPU_TRY(cudaSetDevice(0));
     phase_begin(PHASE_UPDATE);
-    TRY(optimizer_step(&dp->optimizer, first->replica.parameters, first->replica.gradients, first->replica.compute));
+    TRY(optimizer_step(&dp->optimizer));
     return phase_end(&first->timeline, first->replica.compute, PHASE_UPDATE);
 }
 
@@ -214,7 +214,7 @@ static int dp_restart(void *state)
     struct dp *dp = state;
 
     TRY(replica_initialize(&dp->device[0].replica, dp->options->seed));
-    return optimizer_reset(&dp->optimizer, dp_compute(dp, 0));
+    return optimizer_reset(&dp->optimizer);
 }
 
 static void dp_traffic_formula(void *state, uint64_t formula[PHASES])

@@ -13,7 +13,15 @@ struct Fill {
 };
 
 struct Scale {
-    static DEVICE void element(float &y, float factor) { y *= factor; }
+    template <class Y> static DEVICE void element(Y &y, float factor) { y = y * factor; }
+};
+
+struct Accumulate {
+    static DEVICE void element(float &sum, float x, int first) { sum = first ? x : sum + x; }
+};
+
+struct SumScale {
+    template <class Y> static DEVICE void element(Y &y, float x, float sum, float factor) { y = factor * (sum + x); }
 };
 
 struct CopyScale {
@@ -35,9 +43,33 @@ cudaError_t kernel_fill(float *y, float value, size_t n, cudaStream_t stream)
     return launch_elements<Fill>({"fill", 0, 4.0 * n}, stream, n, out(y, n), kernel::value(value));
 }
 
-cudaError_t kernel_scale(float *y, float factor, size_t n, cudaStream_t stream)
+cudaError_t kernel_scale(enum element_type type, void *y, float factor, size_t n, cudaStream_t stream)
 {
-    return launch_elements<Scale>({"scale", 1.0 * n, 8.0 * n}, stream, n, inout(y, n), value(factor));
+    return with_type(type, [&](auto zero) {
+        using T = decltype(zero);
+        return launch_elements<Scale>({"scale", 1.0 * n, 2.0 * sizeof(T) * n}, stream, n, inout(static_cast<T *>(y), n),
+                                      value(factor));
+    });
+}
+
+cudaError_t kernel_accumulate(enum element_type type, float *sums, const void *x, int first, size_t n, cudaStream_t stream)
+{
+    return with_type(type, [&](auto zero) {
+        using T = decltype(zero);
+        return launch_elements<Accumulate>({"accumulate", 1.0 * n, (8.0 + sizeof(T)) * n}, stream, n, inout(sums, n),
+                                           in(static_cast<const T *>(x), n), value(first));
+    });
+}
+
+cudaError_t kernel_sum_scale(enum element_type type, void *y, const void *x, const float *sums, float factor, size_t n,
+                             cudaStream_t stream)
+{
+    return with_type(type, [&](auto zero) {
+        using T = decltype(zero);
+        return launch_elements<SumScale>({"sum_scale", 2.0 * n, (4.0 + 2.0 * sizeof(T)) * n}, stream, n,
+                                         out(static_cast<T *>(y), n), in(static_cast<const T *>(x), n), in(sums, n),
+                                         value(factor));
+    });
 }
 
 cudaError_t kernel_copy_scale(enum element_type type, void *y, const void *x, float factor, size_t n, cudaStream_t stream)

@@ -132,6 +132,32 @@ template <class T> struct Value {
     DEVICE T raw() const { return same; }
 };
 
+/* One value on the device that serves all elements, and is written by none of them: read once. */
+template <class T> struct Same {
+    using element = T;
+    static constexpr bool written = false;
+    const T *pointer;
+    size_t count;
+    DEVICE T at(Place) const { return *pointer; }
+    DEVICE SamePack<T> pack(Place) const { return {*pointer}; }
+    DEVICE const T *raw() const { return pointer; }
+};
+
+/* An output that nobody wants. */
+struct Sink {
+    DEVICE void operator=(float) const {}
+};
+
+struct SinkPack {
+    DEVICE Sink value(int) const { return {}; }
+    DEVICE void store() const {}
+};
+
+struct Nothing {
+    DEVICE Sink at(Place) const { return {}; }
+    DEVICE SinkPack pack(Place) const { return {}; }
+};
+
 /* The element's own index, as a number. */
 struct IndexPack {
     size_t first;
@@ -150,6 +176,8 @@ template <class T> inline Out<T> out(T *pointer, size_t count) { return {pointer
 template <class T> inline InOut<T> inout(T *pointer, size_t count) { return {pointer, pointer ? count : 0}; }
 template <class T> inline ColumnIn<T> by_column(const T *pointer, size_t count) { return {pointer, count}; }
 template <class T> inline Value<T> value(T same) { return {same}; }
+template <class T> inline Same<T> same(const T *pointer) { return {pointer, 1}; }
+inline Nothing nothing() { return {}; }
 inline Index index() { return {}; }
 
 } // namespace kernel

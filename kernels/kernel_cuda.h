@@ -65,7 +65,9 @@ template <class T> inline bool argument_packs(const Out<T> &a) { return pack_ali
 template <class T> inline bool argument_packs(const InOut<T> &a) { return pack_aligned(a.pointer); }
 template <class T> inline bool argument_packs(const ColumnIn<T> &a) { return pack_aligned(a.pointer); }
 template <class T> inline bool argument_packs(const Value<T> &) { return true; }
+template <class T> inline bool argument_packs(const Same<T> &) { return true; }
 inline bool argument_packs(const Index &) { return true; }
+inline bool argument_packs(const Nothing &) { return true; }
 
 template <class K, class... Arguments>
 inline cudaError_t launch_elements(const Cost &, cudaStream_t stream, size_t n, Arguments... arguments)
@@ -232,6 +234,7 @@ inline cudaError_t launch_columns(const Cost &, cudaStream_t stream, size_t rows
                   columns, arguments...);
 }
 
+DEVICE void store_relaxed(float *to, float x) { *to = x; }
 DEVICE void atomic_add(int32_t *counter, int32_t x) { atomicAdd(counter, x); }
 
 } // namespace kernel

@@ -90,6 +90,12 @@ template <class T> inline softError_t translate(softStream_t s, const char *k, C
     return translate_pointer(s, k, a);
 }
 
+template <class T> inline softError_t translate(softStream_t s, const char *k, Same<T> &a) { return translate_pointer(s, k, a); }
+
+/* What does not depend on the element is read before the loop: the compiler can't know that no element writes it. */
+template <class A> DEVICE A resolved(A argument) { return argument; }
+template <class T> DEVICE Value<T> resolved(Same<T> argument) { return {*argument.pointer}; }
+
 /* What a launch carries: the shape and the arguments. */
 template <class... Arguments> struct Work {
     size_t rows, columns;
@@ -128,7 +134,7 @@ template <class K, class... Arguments> void elements_body(const void *bytes, uns
     const size_t n = work.columns, unit = 64;
     const Range units = part((n + unit - 1) / unit, block, blocks);
     const size_t end = units.end * unit < n ? units.end * unit : n;
-    spread(work.arguments, [&](auto... a) { elements_loop<K>(units.begin * unit, end, a...); });
+    spread(work.arguments, [&](auto... a) { elements_loop<K>(units.begin * unit, end, resolved(a)...); });
 }
 
 template <class K, class... Arguments>
@@ -273,6 +279,8 @@ inline softError_t launch_columns(const Cost &cost, softStream_t stream, size_t 
     return launch(cost, stream, columns_body<K, Arguments...>, parts_for(rows * columns, tiles), rows, columns, arguments...);
 }
 
+/* Any number of lanes and cores may store the same value. */
+DEVICE void store_relaxed(float *to, float x) { __atomic_store(to, &x, __ATOMIC_RELAXED); }
 DEVICE void atomic_add(int32_t *counter, int32_t x) { __atomic_fetch_add(counter, x, __ATOMIC_RELAXED); }
 
 } // namespace kernel

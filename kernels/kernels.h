@@ -21,9 +21,15 @@ extern "C" {
 
 /* ---- elementwise.cu ---- */
 cudaError_t kernel_fill(float *y, float value, size_t n, cudaStream_t stream);
-cudaError_t kernel_scale(float *y, float factor, size_t n, cudaStream_t stream); /* y *= factor, in place */
+/* y *= factor, in place */
+cudaError_t kernel_scale(enum element_type type, void *y, float factor, size_t n, cudaStream_t stream);
 /* y = factor x */
 cudaError_t kernel_copy_scale(enum element_type type, void *y, const void *x, float factor, size_t n, cudaStream_t stream);
+/* sums += x (first: = x), in fp32 */
+cudaError_t kernel_accumulate(enum element_type type, float *sums, const void *x, int first, size_t n, cudaStream_t stream);
+/* y = factor (sums + x), rounded once; y may be x */
+cudaError_t kernel_sum_scale(enum element_type type, void *y, const void *x, const float *sums, float factor, size_t n,
+                             cudaStream_t stream);
 /* y += x, in place */
 cudaError_t kernel_add(enum element_type type, void *y, const void *x, size_t n, cudaStream_t stream);
 /* y of type `to` = x of type `from`, rounded to nearest, ties to even. */
@@ -51,21 +57,67 @@ cudaError_t kernel_sum(float *out, const float *x, size_t n, cudaStream_t stream
 
 /* ---- softmax.cu ---- */
 /* losses[rows] = -log softmax(logits[rows][classes])[labels[row]]; if d_logits is not NULL also
- * d_logits = (softmax - onehot) * scale (d_logits may be logits). A label outside [0, classes) gives loss NaN and d 0. */
+ * d_logits = (softmax - onehot) * scale, times *loss_scale (on the device; NULL: 1); d_logits may be logits. A label outside
+ * [0, classes) gives loss NaN and d 0. */
 cudaError_t kernel_softmax_cross_entropy(enum element_type type, float *losses, void *d_logits, const void *logits,
                                          const int32_t *labels, size_t rows, size_t classes, float scale,
-                                         cudaStream_t stream);
+                                         const float *loss_scale, cudaStream_t stream);
 /* correct[0] = number of rows whose largest logit (the first of equals; NaN never) stands at labels[row]. */
 cudaError_t kernel_count_correct(enum element_type type, int32_t *correct, const void *logits, const int32_t *labels,
                                  size_t rows, size_t classes, cudaStream_t stream);
 
-/* ---- optimizer.cu ---- torch.optim's formulas; p, g, m, v of n floats */
-/* g' = g + decay p; m = first ? g' : momentum m + g'; p -= lr (momentum ? m : g'). m may be NULL if momentum is 0. */
-cudaError_t kernel_sgd(float *p, const float *g, float *m, size_t n, float lr, float momentum, float decay, int first,
+/* ---- optimizer.cu ---- torch.optim's formulas */
+
+/* What decides about an update lives on the device, so that the host never waits for it: kernel_update_prepare writes it,
+ * the update reads it. */
+struct update_control {
+    float loss_scale;   /* fp16: the loss's gradient is multiplied by it */
+    float found_inf;    /* 1: a gradient of this update is inf or NaN (kernel_find_inf stores it, prepare clears it) */
+    int32_t good_steps; /* since the scale changed */
+    int32_t updates;    /* done, without the skipped ones: t */
+    int32_t skipped;
+    /* of the update that comes: */
+    float factor;                   /* what gradients are multiplied by: 1 / scale, and the clipping */
+    float skip;                     /* 1: everything stays as it is */
+    float correction1, correction2; /* 1 / (1 - beta^t) */
+};
+cudaError_t kernel_control_set(struct update_control *control, struct update_control values, cudaStream_t stream);
+
+/* control->found_inf = 1 if any of x[n] is inf or NaN. */
+cudaError_t kernel_find_inf(enum element_type type, struct update_control *control, const void *x, size_t n,
+                            cudaStream_t stream);
+/* parts[ceil(n / SQUARES_PART)] = sums of squares of x[n], part by part. */
+#define SQUARES_PART ((size_t)16384)
+cudaError_t kernel_squares(enum element_type type, float *parts, const void *x, size_t n, cudaStream_t stream);
+
+/* torch.cuda.amp.GradScaler's rule and torch.nn.utils.clip_grad_norm_'s, by one thread. */
+struct update_plan {
+    int32_t scaled;   /* fp16: 1 / loss_scale; skip, and halve the scale, on inf */
+    float clip_norm;  /* gradients' norm is at most this; 0: not clipped, parts are not read */
+    float growth, backoff;
+    int32_t growth_interval;
+    float beta1, beta2;
+};
+cudaError_t kernel_update_prepare(struct update_control *control, struct update_plan plan, const float *parts, size_t count,
+                                  cudaStream_t stream);
+
+/* What all updates have. */
+struct update {
+    float *p;                             /* [n]: fp32 */
+    void *working;                        /* [n] of type: written from p; NULL: none */
+    enum element_type type;               /* of working and g */
+    const void *g;                        /* [n] */
+    size_t n;
+    const struct update_control *control; /* device; NULL: factor 1, never skipped */
+};
+/* g' = g + decay p; m = first ? g' : momentum m + g'; p -= lr (momentum ? m : g'), or with nesterov lr (g' + momentum m).
+ * m [n] may be NULL if momentum is 0. */
+cudaError_t kernel_sgd(const struct update *update, float *m, float lr, float momentum, int nesterov, float decay, int first,
                        cudaStream_t stream);
-/* p -= lr decay p; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2; p -= lr m/(1-b1^t) / (sqrt(v/(1-b2^t)) + eps); t from 1. */
-cudaError_t kernel_adamw(float *p, const float *g, float *m, float *v, size_t n, float lr, float beta1, float beta2,
-                         float epsilon, float decay, int t, cudaStream_t stream);
+/* decoupled (AdamW): p -= lr decay p; else (Adam): g' = g + decay p. m = b1 m + (1-b1) g'; v = b2 v + (1-b2) g'^2;
+ * p -= lr m/(1-b1^t) / (sqrt(v/(1-b2^t)) + eps); t from 1 (with a control its own). m, v [n]. */
+cudaError_t kernel_adam(const struct update *update, float *m, float *v, float lr, float beta1, float beta2, float epsilon,
+                        float decay, int decoupled, int t, cudaStream_t stream);
 
 /* ---- random.cu ---- Philox4x32-10 by element index (common/sys/random.h has the same numbers on the host) */
 cudaError_t kernel_random_normal(float *y, size_t n, uint64_t seed, uint64_t stream_id, float deviation, cudaStream_t stream);

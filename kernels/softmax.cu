@@ -13,7 +13,7 @@ namespace {
 struct SoftmaxCrossEntropy {
     template <class Group, class T>
     static DEVICE void row(size_t row, Group group, float *losses, T *d_logits, const T *logits,
-                           const int32_t *labels, size_t classes, float scale)
+                           const int32_t *labels, size_t classes, float scale, const float *loss_scale)
     {
         const T *x = logits + row * classes;
         const int32_t label = labels[row];
@@ -30,6 +30,7 @@ struct SoftmaxCrossEntropy {
             group.each(classes, [=](size_t i) { d[i] = 0.0f; });
             return;
         }
+        scale = loss_scale ? scale * *loss_scale : scale;
         const float factor = scale / sum;
         group.each(classes, [=](size_t i) { d[i] = exponential(x[i] - top) * factor; });
         if (group.owns(static_cast<size_t>(label)))
@@ -59,7 +60,7 @@ struct CountCorrect {
 /* FLOPs: about 20 for each of two exponentials, 5 for the rest. */
 cudaError_t kernel_softmax_cross_entropy(enum element_type type, float *losses, void *d_logits, const void *logits,
                                          const int32_t *labels, size_t rows, size_t classes, float scale,
-                                         cudaStream_t stream)
+                                         const float *loss_scale, cudaStream_t stream)
 {
     const size_t n = rows * classes;
     return with_type(type, [&](auto zero) {
@@ -68,7 +69,7 @@ cudaError_t kernel_softmax_cross_entropy(enum element_type type, float *losses, 
         return launch_rows<SoftmaxCrossEntropy>({"softmax_cross_entropy", (d_logits ? 45.0 : 22.0) * n, bytes}, stream, rows,
                                                 classes, out(losses, rows), out(static_cast<T *>(d_logits), n),
                                                 in(static_cast<const T *>(logits), n), in(labels, rows), value(classes),
-                                                value(scale));
+                                                value(scale), in(loss_scale, 1));
     });
 }
 

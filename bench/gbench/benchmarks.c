@@ -35,7 +35,7 @@ struct kernel {
 #define N ELEMENTS, device.stream
 #define F32 ELEMENT_F32
 static cudaError_t fill(void) { return kernel_fill(Y, 1, N); }
-static cudaError_t scale(void) { return kernel_scale(Y, 1, N); }
+static cudaError_t scale(void) { return kernel_scale(F32, Y, 1, N); }
 static cudaError_t copy_scale(void) { return kernel_copy_scale(F32, Y, buffers[1], 0.5f, N); }
 static cudaError_t add(void) { return kernel_add(F32, Y, buffers[1], N); }
 static cudaError_t cast_f32_bf16(void) { return kernel_cast(ELEMENT_BF16, Y, F32, buffers[1], N); }
@@ -54,16 +54,27 @@ static cudaError_t column_sums(void)
 }
 static cudaError_t softmax(void)
 {
-    return kernel_softmax_cross_entropy(F32, buffers[3], Y, buffers[1], labels, BATCH, CLASSES, 1, device.stream);
+    return kernel_softmax_cross_entropy(F32, buffers[3], Y, buffers[1], labels, BATCH, CLASSES, 1, NULL, device.stream);
 }
 static cudaError_t count_correct(void)
 {
     return kernel_count_correct(F32, (int32_t *)(void *)Y, buffers[1], labels, BATCH, CLASSES, device.stream);
 }
-static cudaError_t sgd(void) { return kernel_sgd(Y, buffers[1], buffers[2], ELEMENTS, 0, 0.9f, 0, 0, device.stream); }
+static cudaError_t sgd(void)
+{
+    const struct update update = {.p = Y, .g = buffers[1], .n = ELEMENTS};
+    return kernel_sgd(&update, buffers[2], 0, 0.9f, 0, 0, 0, device.stream);
+}
+static cudaError_t sgd_bf16(void)
+{
+    const struct update update = {
+        .p = Y, .working = buffers[3], .type = ELEMENT_BF16, .g = buffers[1], .n = ELEMENTS};
+    return kernel_sgd(&update, buffers[2], 0, 0.9f, 0, 0, 0, device.stream);
+}
 static cudaError_t adamw(void)
 {
-    return kernel_adamw(Y, buffers[1], buffers[2], buffers[3], ELEMENTS, 0, 0.9f, 0.999f, 1e-8f, 0, 1, device.stream);
+    const struct update update = {.p = Y, .g = buffers[1], .n = ELEMENTS};
+    return kernel_adam(&update, buffers[2], buffers[3], 0, 0.9f, 0.999f, 1e-8f, 0, 1, 1, device.stream);
 }
 static cudaError_t random_normal(void) { return kernel_random_normal(Y, ELEMENTS, 1, 1, 1, device.stream); }
 
@@ -88,6 +99,7 @@ static const struct kernel kernels[] = {
     {"random_normal", random_normal, 4.0 * ELEMENTS},
     {"adamw", adamw, 28.0 * ELEMENTS},
     {"sgd_momentum", sgd, 20.0 * ELEMENTS},
+    {"sgd_bf16", sgd_bf16, 20.0 * ELEMENTS},
 };
 
 static void run_kernel(struct gbench_state *state, const void *argument)

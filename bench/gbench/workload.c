@@ -145,6 +145,7 @@ int mlp_floor_products(const struct mlp_floor *floor, const struct bench_device 
 int mlp_floor_sgd(const struct mlp_floor *floor, const struct bench_device *device)
 {
     /* A learning rate of 0: the same work, and the numbers stay what they are. */
-    GPU_TRY(kernel_sgd(floor->weights, floor->gradients, floor->momentum, floor->parameters, 0, 0.9f, 0, 0, device->stream));
+    const struct update update = {.p = floor->weights, .g = floor->gradients, .n = floor->parameters};
+    GPU_TRY(kernel_sgd(&update, floor->momentum, 0, 0.9f, 0, 0, 0, device->stream));
     return 0;
 }

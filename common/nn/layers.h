@@ -14,6 +14,12 @@ static inline enum element_type replica_type(const struct replica *replica)
     return replica->model->settings.type;
 }
 
+/* The door of a model of floats: its input is fp32 and becomes the model's type once. In fp32 *x := replica->input and
+ * `room` is not used; else enqueues room [batch][input_count] := the input, rounded, and *x := room, which the model
+ * keeps for its backward pass. input_cast_bytes: what room must hold for batch_max samples; 0 in fp32. */
+size_t input_cast_bytes(const struct replica *replica);
+int input_cast(const struct replica *replica, void *room, size_t batch, const void **x);
+
 /* C [rows][columns] = op(A) op(B) + beta C; k is the length of the sums: op(A) [rows][k], op(B) [k][columns], each
  * dense, stored transposed if op is CUBLAS_OP_T. */
 struct product {

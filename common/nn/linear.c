@@ -6,6 +6,24 @@
 #include "nn/layers.h"
 #include "sys/exit_codes.h"
 
+size_t input_cast_bytes(const struct replica *replica)
+{
+    size_t elements = replica->batch_max * replica->model->input_count;
+
+    return replica_type(replica) == ELEMENT_F32 ? 0 : elements * element_size(replica_type(replica));
+}
+
+int input_cast(const struct replica *replica, void *room, size_t batch, const void **x)
+{
+    enum element_type type = replica_type(replica);
+
+    *x = type == ELEMENT_F32 ? replica->input : room;
+    if (type != ELEMENT_F32)
+        GPU_TRY(kernel_cast(type, room, ELEMENT_F32, replica->input, batch * replica->model->input_count,
+                            replica->compute));
+    return EXIT_OK;
+}
+
 /* A row-major matrix is its transpose in column-major, so C^T = op(B)^T op(A)^T: the operands in turned order. */
 int product_enqueue(const struct replica *replica, const struct product *p)
 {

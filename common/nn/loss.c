@@ -52,7 +52,7 @@ int loss_enqueue(struct loss *loss, void *d_logits, const void *logits, const in
     size_t rows = samples * model->targets;
 
     GPU_TRY(kernel_softmax_cross_entropy(model->settings.type, loss->per_target, d_logits, logits, labels, rows,
-                                         model->classes, scale, stream));
+                                         model->classes, scale, loss->loss_scale, stream));
     GPU_TRY(kernel_sum(loss->sum, loss->per_target, rows, stream));
     GPU_TRY(cudaMemcpyAsync(loss->host_sum, loss->sum, sizeof(float), cudaMemcpyDeviceToHost, stream));
     return EXIT_OK;

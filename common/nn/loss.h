@@ -14,6 +14,7 @@ struct loss {
     const struct model *model;
     int device;
     size_t samples_max; /* 0: closed */
+    const float *loss_scale; /* device: d_logits is multiplied by it too (fp16); NULL: not. Set by the caller after open */
     float *per_target;  /* device [samples_max][targets] */
     float *sum;         /* device [1] */
     int32_t *correct;   /* device [1] */

@@ -88,13 +88,22 @@ static int mlp_describe(struct model *model, const struct model_settings *settin
 
 /* depth + 1 blocks [batch_max][width]: block l holds the output of hidden layer l. In the backward pass the gradient of
  * layer l's input takes block l, whose own content nobody needs any more; so there is one block more than hidden
- * layers, and no others for gradients. A forward pass is good for one backward pass. */
+ * layers, and no others for gradients. A forward pass is good for one backward pass. Behind them, in 16 bit, stands the
+ * input in the model's type. */
 
 static void *block(const struct replica *replica, size_t layer)
 {
     size_t elements = layer * replica->batch_max * replica->model->settings.width;
 
     return (char *)replica->state + elements * element_size(replica_type(replica));
+}
+
+/* What layer 0 reads, once the forward pass has been there. */
+static void *first_input(const struct replica *replica)
+{
+    bool cast = input_cast_bytes(replica) > 0;
+
+    return cast ? block(replica, replica->model->settings.depth + 1) : replica->input;
 }
 
 static int mlp_open(struct replica *replica)
@@ -106,8 +115,8 @@ static int mlp_open(struct replica *replica)
         log_error("mlp: batch %zu found, expected at most %d on a device", replica->batch_max, INT_MAX);
         return EXIT_USAGE;
     }
-    TRY(gpu_malloc(&replica->state, (s->depth + 1) * replica->batch_max * s->width * element_size(s->type),
-                   MEMORY_ACTIVATIONS));
+    size_t blocks = (s->depth + 1) * replica->batch_max * s->width * element_size(s->type);
+    TRY(gpu_malloc(&replica->state, blocks + input_cast_bytes(replica), MEMORY_ACTIVATIONS));
     TRY(gpu_malloc(&replica->logits, outputs, MEMORY_OUTPUTS));
     TRY(gpu_malloc(&replica->d_logits, outputs, MEMORY_OUTPUTS));
     return EXIT_OK;
@@ -126,11 +135,12 @@ static int mlp_forward(struct replica *replica, size_t batch, bool training)
 {
     enum element_type type = replica_type(replica);
     size_t depth = replica->model->settings.depth;
-    const void *x = replica->input;
+    const void *x;
 
     (void)training;
     if (batch == 0)
         return EXIT_OK;
+    TRY(input_cast(replica, first_input(replica), batch, &x));
     for (size_t layer = 0; layer <= depth; layer++) {
         size_t out = layer_outputs(replica->model, layer);
         const void *bias = replica_parameter(replica, (int)(2 * layer + 1));
@@ -154,7 +164,7 @@ static int mlp_backward_layer(const struct backward *pass, size_t layer, const v
     struct replica *replica = pass->replica;
     size_t in = layer_inputs(replica->model, layer);
     void *dx = layer ? block(replica, layer) : NULL;
-    const void *x = layer ? block(replica, layer - 1) : replica->input;
+    const void *x = layer ? block(replica, layer - 1) : first_input(replica);
 
     TRY(linear_backward(pass, dx, dy, x, pass->batch, (int)(2 * layer), true));
     if (dx && pass->batch)

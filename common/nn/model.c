@@ -43,6 +43,7 @@ static size_t lay_out(struct parameter *tensors, int count, size_t element_bytes
     for (int i = 0; i < count; i++) {
         size_t bytes = tensors[i].count * element_bytes;
         tensors[i].offset = offset;
+        tensors[i].first = offset / element_bytes;
         offset += (bytes + PARAMETER_ALIGNMENT - 1) / PARAMETER_ALIGNMENT * PARAMETER_ALIGNMENT;
     }
     return offset;
@@ -53,6 +54,8 @@ static void measure(struct model *model)
     size_t element = element_size(model->settings.type);
 
     model->flat_bytes = lay_out(model->parameters, model->parameter_count, element);
+    model->flat_elements = model->flat_bytes / element;
+    model->float_bytes = model->flat_elements * sizeof(float);
     model->buffer_bytes = lay_out(model->buffers, model->buffer_count, sizeof(float));
     model->parameter_elements = 0;
     for (int i = 0; i < model->parameter_count; i++)

@@ -24,14 +24,15 @@ struct parameter {
     size_t shape[PARAMETER_MAX_DIMS];
     int dims;
     size_t count;  /* elements */
-    size_t offset; /* bytes from the start of the flat buffer */
+    size_t first;  /* element of the flat buffers, of any type */
+    size_t offset; /* bytes from the start of a flat buffer of the model's type (of a buffer: of floats) */
     enum initial initial;
     float initial_value;
 };
 
 struct model_settings {
     size_t inputs, width, depth, classes; /* mlp; 0: the model's default or what the data says */
-    enum element_type type;               /* of parameters, activations and gradients on the devices */
+    enum element_type type;               /* of parameters, activations, logits and gradients on the devices */
 };
 
 struct model;
@@ -63,7 +64,9 @@ struct model {
     struct parameter *parameters;   /* registration order */
     int parameter_count;
     size_t parameter_elements; /* sum of counts: what is printed as "params" */
-    size_t flat_bytes;         /* with alignment padding (the padding is always 0) */
+    size_t flat_elements;      /* with alignment padding (the padding is always 0) */
+    size_t flat_bytes;         /* the same in the model's type */
+    size_t float_bytes;        /* the same in floats: masters, optimizer state */
     struct parameter *buffers; /* state that is not trained (BatchNorm's running statistics), fp32; NULL: none */
     int buffer_count;
     size_t buffer_bytes; /* flat, as the parameters */
@@ -89,8 +92,11 @@ struct replica {
     cudaStream_t compute; /* all of forward, backward, loss and update */
     cudaStream_t copy;    /* host-to-device copies of input and labels */
     cublasHandle_t blas;  /* on compute */
-    void *parameters;     /* flat, device */
+    void *parameters;     /* flat, device: what forward and backward read */
+    float *masters;       /* flat, device: what the optimizer updates. fp32: the parameters themselves; 16 bit: a buffer
+                             of its own if replica_hold_masters was called, else NULL */
     void *gradients;      /* flat, device; NULL if not wanted */
+    float *sums;          /* flat, device: gradients of the micro-batches before; NULL if they add up in gradients */
     float *buffers;       /* flat, device; NULL if the model has none */
     void *input;          /* [batch_max][input_count] floats or tokens, device */
     int32_t *labels;      /* [batch_max][targets], device */
@@ -101,6 +107,16 @@ struct replica {
 
 int replica_open(struct replica *replica, const struct model *model, int device, size_t batch_max, bool with_gradients);
 void replica_close(struct replica *replica);
+
+/* What an updating device holds beside: fp32 masters of 16-bit parameters. In fp32 nothing is allocated. */
+int replica_hold_masters(struct replica *replica);
+/* 16 bit with several micro-batches an update: their gradients add up in fp32, since 16-bit sums would lose what is
+ * small beside them. In fp32, or for one micro-batch, nothing is allocated and gradients add up where they are. */
+int replica_hold_sums(struct replica *replica, int micro_batches);
+/* Enqueues, after the backward pass of a micro-batch that is not the last: sums := or += gradients. */
+int replica_add_to_sums(struct replica *replica, bool first);
+/* Enqueues parameters := masters, rounded. In fp32 nothing. */
+int replica_refresh(struct replica *replica);
 
 static inline void *replica_parameter(const struct replica *r, int index)
 {
@@ -115,15 +131,18 @@ static inline float *replica_buffer(const struct replica *r, int index)
     return r->buffers + r->model->buffers[index].offset / sizeof(float);
 }
 
-/* Writes the initial parameters from Philox (seed, parameter index, element index), the padding as 0, and the buffers;
- * synchronous. */
+/* Writes the initial masters and parameters from Philox (seed, parameter index, element index), the padding as 0, and
+ * the buffers; synchronous. */
 int replica_initialize(struct replica *replica, uint64_t seed);
 
 /* Copies flat parameters (or gradients) to or from pinned-staged host memory of flat_bytes; synchronous. */
 int replica_read(struct replica *replica, const void *flat_device, void *host);
 int replica_write(struct replica *replica, void *flat_device, const void *host);
+/* The same of flat buffers of floats (masters, optimizer state): float_bytes. */
+int replica_read_floats(struct replica *replica, const float *flat_device, float *host);
+int replica_write_floats(struct replica *replica, float *flat_device, const float *host);
 
-/* Checksum over all parameters in registration order, without the padding. */
+/* Checksum over all masters (without: parameters) in registration order, without the padding. */
 int replica_checksum(struct replica *replica, uint64_t *sum);
 
 #endif

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "gpu/memory.h"
-#include "nn/model.h"
+#include "kernels/kernels.h"
+#include "nn/layers.h"
 #include "sys/checksum.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
@@ -21,6 +22,7 @@ static int allocate(struct replica *replica, bool with_gradients)
 
     TRY(gpu_malloc(&replica->parameters, flat, MEMORY_PARAMETERS));
     GPU_TRY(cudaMemsetAsync(replica->parameters, 0, flat, replica->compute));
+    replica->masters = model->settings.type == ELEMENT_F32 ? replica->parameters : NULL;
     if (with_gradients) {
         TRY(gpu_malloc(&replica->gradients, flat, MEMORY_GRADIENTS));
         GPU_TRY(cudaMemsetAsync(replica->gradients, 0, flat, replica->compute));
@@ -53,6 +55,43 @@ int replica_open(struct replica *replica, const struct model *model, int device,
     return status;
 }
 
+int replica_hold_masters(struct replica *replica)
+{
+    size_t bytes = replica->model->float_bytes;
+
+    if (replica->masters)
+        return EXIT_OK;
+    GPU_TRY(cudaSetDevice(replica->device));
+    TRY(gpu_malloc((void **)&replica->masters, bytes, MEMORY_PARAMETERS));
+    GPU_TRY(cudaMemsetAsync(replica->masters, 0, bytes, replica->compute));
+    return EXIT_OK;
+}
+
+int replica_hold_sums(struct replica *replica, int micro_batches)
+{
+    if (replica_type(replica) == ELEMENT_F32 || micro_batches < 2)
+        return EXIT_OK;
+    GPU_TRY(cudaSetDevice(replica->device));
+    return gpu_malloc((void **)&replica->sums, replica->model->float_bytes, MEMORY_GRADIENTS);
+}
+
+int replica_add_to_sums(struct replica *replica, bool first)
+{
+    GPU_TRY(kernel_accumulate(replica_type(replica), replica->sums, replica->gradients, first,
+                              replica->model->flat_elements, replica->compute));
+    return EXIT_OK;
+}
+
+int replica_refresh(struct replica *replica)
+{
+    if (replica_type(replica) == ELEMENT_F32)
+        return EXIT_OK;
+    GPU_TRY(cudaSetDevice(replica->device));
+    GPU_TRY(kernel_cast(replica_type(replica), replica->parameters, ELEMENT_F32, replica->masters,
+                        replica->model->flat_elements, replica->compute));
+    return EXIT_OK;
+}
+
 /* Also of a replica that was opened in part: what is NULL was not made. */
 void replica_close(struct replica *replica)
 {
@@ -67,7 +106,10 @@ void replica_close(struct replica *replica)
     gpu_free(replica->labels);
     gpu_free(replica->input);
     gpu_free(replica->buffers);
+    gpu_free(replica->sums);
     gpu_free(replica->gradients);
+    if (replica->masters != replica->parameters)
+        gpu_free(replica->masters);
     gpu_free(replica->parameters);
     if (replica->blas)
         cublasDestroy(replica->blas);
@@ -124,10 +166,20 @@ int replica_write(struct replica *replica, void *flat_device, const void *host)
     return move_staged(replica, flat_device, replica->model->flat_bytes, NULL, host);
 }
 
-/* Zeroed host memory; NULL: reported. The caller frees. */
-static char *flat_host(const struct replica *replica, size_t bytes)
+int replica_read_floats(struct replica *replica, const float *flat_device, float *host)
 {
-    char *flat = calloc(1, bytes + 1); /* never of 0 bytes */
+    return move_staged(replica, (void *)(uintptr_t)flat_device, replica->model->float_bytes, (char *)host, NULL);
+}
+
+int replica_write_floats(struct replica *replica, float *flat_device, const float *host)
+{
+    return move_staged(replica, flat_device, replica->model->float_bytes, NULL, (const char *)host);
+}
+
+/* Zeroed host memory; NULL: reported. The caller frees. */
+static void *flat_host(const struct replica *replica, size_t bytes)
+{
+    void *flat = calloc(1, bytes + 1); /* never of 0 bytes */
 
     if (!flat)
         log_error("device %d: no host memory for %zu bytes of parameters", replica->device, bytes);
@@ -135,11 +187,11 @@ static char *flat_host(const struct replica *replica, size_t bytes)
 }
 
 /* The initial values of tensors[count] in their places of flat. */
-static void fill_initial(const struct parameter *tensors, int count, uint64_t seed, char *flat)
+static void fill_initial(const struct parameter *tensors, int count, uint64_t seed, float *flat)
 {
     for (int i = 0; i < count; i++) {
         const struct parameter *p = &tensors[i];
-        float *values = (float *)(void *)(flat + p->offset);
+        float *values = flat + p->first;
         uint64_t stream = random_stream(RANDOM_INITIAL, (uint32_t)i);
         for (size_t j = 0; j < p->count; j++) {
             float x = p->initial == INITIAL_UNIFORM  ? 2 * random_uniform(seed, stream, j) - 1
@@ -150,19 +202,37 @@ static void fill_initial(const struct parameter *tensors, int count, uint64_t se
     }
 }
 
+/* Through the masters; a replica that holds none (one that never updates) has them for this moment. */
+static int write_parameters(struct replica *replica, const float *flat)
+{
+    bool holds = replica->masters != NULL;
+
+    TRY(replica_hold_masters(replica));
+    int status = replica_write_floats(replica, replica->masters, flat);
+    if (!status)
+        status = replica_refresh(replica);
+    if (!status)
+        status = GPU_STATUS(cudaStreamSynchronize(replica->compute));
+    if (!holds) {
+        gpu_free(replica->masters);
+        replica->masters = NULL;
+    }
+    return status;
+}
+
 int replica_initialize(struct replica *replica, uint64_t seed)
 {
     const struct model *model = replica->model;
-    char *flat = flat_host(replica, model->flat_bytes), *buffers = flat_host(replica, model->buffer_bytes);
+    float *flat = flat_host(replica, model->float_bytes), *buffers = flat_host(replica, model->buffer_bytes);
     int status = flat && buffers ? EXIT_OK : EXIT_RESOURCE;
 
     if (!status) {
         fill_initial(model->parameters, model->parameter_count, seed, flat);
         fill_initial(model->buffers, model->buffer_count, seed, buffers);
-        status = replica_write(replica, replica->parameters, flat);
+        status = write_parameters(replica, flat);
     }
     if (!status)
-        status = move_staged(replica, replica->buffers, model->buffer_bytes, NULL, buffers);
+        status = move_staged(replica, replica->buffers, model->buffer_bytes, NULL, (const char *)buffers);
     free(buffers);
     free(flat);
     return status;
@@ -171,15 +241,16 @@ int replica_initialize(struct replica *replica, uint64_t seed)
 int replica_checksum(struct replica *replica, uint64_t *sum)
 {
     const struct model *model = replica->model;
-    size_t element = element_size(model->settings.type);
-    char *flat = flat_host(replica, model->flat_bytes);
+    size_t element = replica->masters ? sizeof(float) : element_size(model->settings.type);
+    char *flat = flat_host(replica, model->float_bytes);
 
     if (!flat)
         return EXIT_RESOURCE;
-    int status = replica_read(replica, replica->parameters, flat);
+    int status = replica->masters ? replica_read_floats(replica, replica->masters, (float *)(void *)flat)
+                                  : replica_read(replica, replica->parameters, flat);
     *sum = CHECKSUM_SEED;
     for (int i = 0; i < model->parameter_count; i++)
-        *sum = checksum(*sum, flat + model->parameters[i].offset, model->parameters[i].count * element);
+        *sum = checksum(*sum, flat + model->parameters[i].first * element, model->parameters[i].count * element);
     free(flat);
     return status;
 }

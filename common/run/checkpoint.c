@@ -20,8 +20,8 @@
 /* One flat buffer on the device and its copy on the host. */
 struct buffer {
     const char *prefix;
-    float *device;
-    char *host;
+    float *device; /* of gradients: of the model's type */
+    float *host;
 };
 
 struct state {
@@ -55,7 +55,7 @@ static void describe_tensor(struct state *state, const struct buffer *buffer, co
     *view = (struct tensor_view){.name = name,
                                  .dims = parameter->dims,
                                  .count = parameter->count,
-                                 .data = (float *)(void *)(buffer->host + parameter->offset)};
+                                 .data = buffer->host + parameter->first};
     for (int d = 0; d < parameter->dims; d++)
         view->shape[d] = parameter->shape[d];
 }
@@ -69,11 +69,11 @@ static int describe(struct state *state, const struct model *model)
     state->names = calloc(tensors + 1, sizeof *state->names);
     bool complete = state->views && state->names;
     for (int i = 0; i < state->count; i++) {
-        state->buffers[i].host = calloc(1, model->flat_bytes);
+        state->buffers[i].host = calloc(1, model->float_bytes);
         complete = complete && state->buffers[i].host;
     }
     if (!complete) {
-        log_error("checkpoint: no host memory for %d buffers of %zu bytes", state->count, model->flat_bytes);
+        log_error("checkpoint: no host memory for %d buffers of %zu bytes", state->count, model->float_bytes);
         return EXIT_RESOURCE;
     }
     for (int i = 0; i < state->count; i++)
@@ -85,7 +85,7 @@ static int describe(struct state *state, const struct model *model)
 /* The buffers of a training: all that a checkpoint holds. */
 static int describe_training(struct state *state, const struct replica *replica, const struct optimizer *optimizer)
 {
-    add_buffer(state, "", replica->parameters);
+    add_buffer(state, "", replica->masters);
     add_buffer(state, "optimizer.first/", optimizer->first);
     add_buffer(state, "optimizer.second/", optimizer->second);
     return describe(state, replica->model);
@@ -141,7 +141,7 @@ static int expect_number(const char *path, const struct tensor_file *file, int k
 static int read_buffers(struct state *state, struct replica *replica)
 {
     for (int i = 0; i < state->count; i++)
-        TRY(replica_read(replica, state->buffers[i].device, state->buffers[i].host));
+        TRY(replica_read_floats(replica, state->buffers[i].device, state->buffers[i].host));
     return EXIT_OK;
 }
 
@@ -179,14 +179,21 @@ int checkpoint_save(const char *path, struct replica *replica, const struct opti
 
 int checkpoint_save_gradients(const char *path, struct replica *replica)
 {
+    const struct model *model = replica->model;
     struct state state = {0};
+    void *gradients = malloc(model->flat_bytes + 1);
 
     add_buffer(&state, "", replica->gradients);
-    int status = describe(&state, replica->model);
+    int status = gradients ? describe(&state, model) : EXIT_RESOURCE;
+    if (!gradients)
+        log_error("checkpoint: no host memory for %zu bytes of gradients", model->flat_bytes);
     if (!status)
-        status = read_buffers(&state, replica);
+        status = replica_read(replica, replica->gradients, gradients);
+    for (size_t i = 0; i < model->flat_elements && !status; i++)
+        state.buffers[0].host[i] = element_value(model->settings.type, gradients, i);
     if (!status)
         status = tensors_write(path, state.views, state.view_count, NULL, 0);
+    free(gradients);
     state_close(&state);
     return status;
 }
@@ -254,8 +261,8 @@ static int take_file(const char *path, const struct tensor_file *file, struct st
 static int write_buffers(struct state *state, struct replica *replica)
 {
     for (int i = 0; i < state->count; i++)
-        TRY(replica_write(replica, state->buffers[i].device, state->buffers[i].host));
-    return EXIT_OK;
+        TRY(replica_write_floats(replica, state->buffers[i].device, state->buffers[i].host));
+    return replica_refresh(replica);
 }
 
 int checkpoint_load(const char *path, struct replica *replica, struct optimizer *optimizer,

@@ -27,6 +27,7 @@ int engine_open_data(const struct options *options, struct dataset *dataset, str
     struct model_settings settings = options->model_settings;
 
     TRY(dataset_open(dataset, options->data, options->seed));
+    settings.type = element_named(options->precision);
     settings.inputs = settings.inputs ? settings.inputs : dataset->shape.inputs;
     settings.classes = settings.classes ? settings.classes : dataset->shape.classes;
     TRY(model_open(model, options->model, &settings));

@@ -81,10 +81,6 @@ static int refuse_choice(const struct option_row *row, const char *text)
     char list[128] = "";
     size_t count = count_choices(row);
 
-    if (!strcmp(row->name, "precision") && (!strcmp(text, "bf16") || !strcmp(text, "fp16"))) {
-        log_error("--precision %s: mixed precision is not available in this version (fp32 is)", text);
-        return EXIT_USAGE;
-    }
     for (size_t i = 0; i < count; i++) {
         size_t used = strlen(list);
         snprintf(list + used, sizeof list - used, "%s%s", i ? (i + 1 == count ? " or " : ", ") : "", row->choices[i]);

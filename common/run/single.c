@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "gpu/backend.h"
+#include "kernels/kernels.h"
 #include "nn/loss.h"
 #include "run/feed.h"
 #include "run/schedule.h"
@@ -54,6 +55,8 @@ static int open_losses(struct single *single)
     }
     for (; single->loss_count < count; single->loss_count++)
         TRY(loss_open(&single->losses[single->loss_count], single->model, 0, single->replica.batch_max));
+    for (int k = 0; k < count; k++)
+        single->losses[k].loss_scale = optimizer_loss_scale(&single->optimizer);
     return EXIT_OK;
 }
 
@@ -62,8 +65,9 @@ static int open_parts(struct single *single, const struct run *run)
     const struct options *options = run->options;
 
     TRY(replica_open(&single->replica, run->model, 0, schedule_batch_max(options, 1), true));
+    TRY(optimizer_open(&single->optimizer, &options->optimizer, &single->replica));
+    TRY(replica_hold_sums(&single->replica, schedule_micro_batches(options)));
     TRY(replica_initialize(&single->replica, options->seed));
-    TRY(optimizer_open(&single->optimizer, &options->optimizer, 0, run->model->flat_bytes));
     TRY(feed_open(&single->feed, run, &single->replica, 1, 0));
     TRY(open_losses(single));
     TRY(timeline_open(&single->timeline, 0));
@@ -86,6 +90,22 @@ static int single_open(void **state, const struct run *run)
         return status;
     }
     *state = single;
+    return EXIT_OK;
+}
+
+/* Micro-batches add up in the gradients, or in the replica's fp32 sums. */
+static int backward(struct single *single, const struct batch *batch)
+{
+    struct replica *replica = &single->replica;
+    bool in_place = !replica->sums && !batch->first;
+
+    TRY(single->model->type->backward(replica, replica->d_logits, batch->count, in_place, NULL, NULL));
+    if (!replica->sums || (batch->first && batch->last))
+        return EXIT_OK;
+    if (!batch->last)
+        return replica_add_to_sums(replica, batch->first);
+    GPU_TRY(kernel_sum_scale(single->model->settings.type, replica->gradients, replica->gradients, replica->sums, 1,
+                             single->model->flat_elements, replica->compute));
     return EXIT_OK;
 }
 
@@ -119,13 +139,13 @@ static int single_step(void *state, const struct batch *batch)
     TRY(phase_end(timeline, compute, PHASE_LOSS));
 
     phase_begin(PHASE_BACKWARD);
-    TRY(single->model->type->backward(replica, replica->d_logits, batch->count, !batch->first, NULL, NULL));
+    TRY(backward(single, batch));
     TRY(phase_end(timeline, compute, PHASE_BACKWARD));
 
     if (!batch->last)
         return EXIT_OK;
     phase_begin(PHASE_UPDATE);
-    TRY(optimizer_step(&single->optimizer, replica->parameters, replica->gradients, compute));
+    TRY(optimizer_step(&single->optimizer));
     return phase_end(timeline, compute, PHASE_UPDATE);
 }
 
@@ -186,7 +206,7 @@ static int single_restart(void *state)
 
     GPU_TRY(cudaSetDevice(0));
     TRY(replica_initialize(&single->replica, single->options->seed));
-    return optimizer_reset(&single->optimizer, single->replica.compute);
+    return optimizer_reset(&single->optimizer);
 }
 
 /* One device: nothing moves between devices. */

@@ -16,9 +16,9 @@
 #include "sys/log.h"
 
 #if HAVE_DNNL
-static const struct blas_engine *const engine = &blas_dnnl;
+const struct blas_engine *const blas_native = &blas_dnnl;
 #else
-static const struct blas_engine *const engine = &blas_plain;
+const struct blas_engine *const blas_native = &blas_plain;
 #endif
 
 /* Smaller tiles keep more cores busy, larger ones waste less on packing: 256 is some 5 % slower on one core. */
@@ -28,6 +28,11 @@ static const struct blas_engine *const engine = &blas_plain;
 struct softBlas {
     softStream_t stream;
 };
+
+static const struct blas_engine *engine_for(softDataType_t type_ab, softDataType_t type_c)
+{
+    return blas_native->supports(type_ab, type_c) ? blas_native : &blas_convert;
+}
 
 /* ---- the thread sanitizer does not see into oneDNN: it is told what a tile reads and writes. What it does see of it, calls
  * of libc's that it intercepts and locks of oneDNN's shared cache, is kept from it: it would take the one for races and the
@@ -131,7 +136,7 @@ static void product_body(const void *arguments, unsigned block, unsigned blocks)
     for (unsigned tile = begin; tile < end; tile++) {
         const struct blas_product part = tile_of(whole, tile);
         annotate_product(&part);
-        const struct blas_engine *able = part.k == 0 ? &blas_plain : engine;
+        const struct blas_engine *able = part.k == 0 ? &blas_plain : engine_for(part.type_ab, part.type_c);
         look_away(true);
         const char *failure = able->run(&part);
         look_away(false);
@@ -253,7 +258,7 @@ softBlasStatus_t softBlasGemmEx(softBlasHandle_t handle, softBlasOperation_t op_
         !known_type(a_type) || !known_type(b_type) || !known_type(c_type))
         return SOFTBLAS_STATUS_INVALID_VALUE;
     if (a_type != b_type || compute != SOFTBLAS_COMPUTE_32F || algorithm != SOFTBLAS_GEMM_DEFAULT ||
-        !engine->supports(a_type, c_type))
+        !engine_for(a_type, c_type)->supports(a_type, c_type))
         return SOFTBLAS_STATUS_NOT_SUPPORTED;
     struct blas_product product = {
         .a = a, .b = b, .c = c, .m = m, .n = n, .k = k, .lda = lda, .ldb = ldb, .ldc = ldc,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Between cuBLAS's names (blas.c) and the two ways to compute a product: oneDNN (blas_dnnl.c), plain loops (blas_plain.c).
+ * Between cuBLAS's names (blas.c) and the ways to compute a product: oneDNN (blas_dnnl.c), plain loops (blas_plain.c), and for
+ * 16-bit types that these do not have, floats (blas_convert.c).
  */
 #ifndef SOFTGPU_BLAS_H
 #define SOFTGPU_BLAS_H
@@ -31,10 +32,12 @@ struct blas_engine {
     const char *(*run)(const struct blas_product *product);
 };
 
-extern const struct blas_engine blas_plain;  /* fp32 */
+extern const struct blas_engine blas_plain;   /* fp32 */
+extern const struct blas_engine blas_convert; /* 16-bit operands */
 #if HAVE_DNNL
-extern const struct blas_engine blas_dnnl;   /* fp32, and bf16 where the processor has it */
+extern const struct blas_engine blas_dnnl;    /* fp32, and bf16 where the processor has it */
 #endif
+extern const struct blas_engine *const blas_native; /* what this build has for fp32: blas.c */
 
 static inline size_t blas_type_size(softDataType_t type) { return type == SOFT_R_32F ? 4 : 2; }
 

@@ -44,6 +44,8 @@ static int train_all(void)
     TRY(DP(SMALL, "--gpus", "2", "--global-batch", "8"));
     TRY(DP(SMALL, "--gpus", "4", "--global-batch", "12", "--accumulate", "3", "--dp-transport", "p2p"));
     TRY(DP(SMALL, "--gpus", "2", "--global-batch", "8", "--dp-loss", "replica", "--output-device", "1"));
+    TRY(DP(SMALL, "--gpus", "4", "--global-batch", "3", "--precision", "fp16", "--output-device", "3"));
+    TRY(DDP(SMALL, "--gpus", "2", "--global-batch", "8", "--precision", "fp16", "--accumulate", "2"));
     return EXIT_OK;
 }
 

@@ -41,7 +41,7 @@ static cudaError_t launch_scale(float *y, const float *a, const float *b, size_t
 {
     (void)a;
     (void)b;
-    return kernel_scale(y, FACTOR, n, test_stream);
+    return kernel_scale(ELEMENT_F32, y, FACTOR, n, test_stream);
 }
 static double scale(double y, double a, double b)
 {

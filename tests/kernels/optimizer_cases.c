@@ -67,7 +67,8 @@ static void run_sgd_size(size_t n, size_t offset, const struct setting *set)
     LAUNCH(kernel_fill(s.m, NAN, n, test_stream));
     for (int t = 0; t < STEPS; t++) {
         float *m = set->momentum == 0 ? NULL : s.m;
-        LAUNCH(kernel_sgd(s.p, s.g, m, n, set->lr, set->momentum, set->decay, t == 0, test_stream));
+        const struct update update = {.p = s.p, .g = s.g, .n = n};
+        LAUNCH(kernel_sgd(&update, m, set->lr, set->momentum, 0, set->decay, t == 0, test_stream));
         for (size_t i = 0; i < n; i++) {
             const double gradient = s.dg[i] + (double)set->decay * s.dp[i];
             s.dm[i] = t == 0 ? gradient : (double)set->momentum * s.dm[i] + gradient;
@@ -93,7 +94,8 @@ static void run_adamw_size(size_t n, size_t offset, const struct setting *set)
     struct state s = make_state(n, offset);
     const double b1 = (double)set->beta1, b2 = (double)set->beta2;
     for (int t = 1; t <= STEPS; t++) {
-        LAUNCH(kernel_adamw(s.p, s.g, s.m, s.v, n, set->lr, set->beta1, set->beta2, set->epsilon, set->decay, t, test_stream));
+        const struct update update = {.p = s.p, .g = s.g, .n = n};
+        LAUNCH(kernel_adam(&update, s.m, s.v, set->lr, set->beta1, set->beta2, set->epsilon, set->decay, 1, t, test_stream));
         for (size_t i = 0; i < n; i++) {
             s.dp[i] -= (double)set->lr * (double)set->decay * s.dp[i];
             s.dm[i] = b1 * s.dm[i] + (1 - b1) * s.dg[i];

@@ -100,7 +100,7 @@ static void run_softmax_shape(struct shape shape, enum output output)
     float *gradient = output == LOSS_ONLY  ? NULL
                       : output == IN_PLACE ? logits
                                            : test_device(b.gradient, b.n * sizeof(float), 0);
-    LAUNCH(kernel_softmax_cross_entropy(ELEMENT_F32, losses, gradient, logits, labels, shape.rows, shape.classes, scale, test_stream));
+    LAUNCH(kernel_softmax_cross_entropy(ELEMENT_F32, losses, gradient, logits, labels, shape.rows, shape.classes, scale, NULL, test_stream));
     test_read(b.losses, losses, shape.rows * sizeof(float));
     char label[64];
     snprintf(label, sizeof label, "losses %zu x %zu output %d", shape.rows, shape.classes, (int)output);

@@ -42,7 +42,7 @@ static void open_training(struct training *t, const struct model_settings *model
 
     trial_open(&t->trial, model, BATCH);
     assert_int_equal(replica_initialize(&t->trial.replica, seed), 0);
-    assert_int_equal(optimizer_open(&t->optimizer, optimizer, 0, t->trial.model.flat_bytes), 0);
+    assert_int_equal(optimizer_open(&t->optimizer, optimizer, &t->trial.replica), 0);
     device_write(&t->trial.replica, t->trial.replica.input, input, sizeof input);
     device_write(&t->trial.replica, t->trial.replica.labels, labels, sizeof labels);
 }
@@ -67,7 +67,7 @@ static void train(struct training *t, int steps)
         assert_int_equal(r->model->type->forward(r, BATCH, true), 0);
         assert_int_equal(loss_enqueue(&loss, r->d_logits, r->logits, r->labels, BATCH, 0.25f, r->compute), 0);
         assert_int_equal(r->model->type->backward(r, r->d_logits, BATCH, false, NULL, NULL), 0);
-        assert_int_equal(optimizer_step(&t->optimizer, r->parameters, r->gradients, r->compute), 0);
+        assert_int_equal(optimizer_step(&t->optimizer), 0);
     }
     assert_int_equal(cudaStreamSynchronize(r->compute), cudaSuccess);
     loss_close(&loss);

@@ -112,18 +112,16 @@ static void test_forward_and_gradients(void **state)
 static void expect_training(const struct optimizer_settings *settings, const char *prefix)
 {
     struct optimizer optimizer;
-    assert_int_equal(optimizer_open(&optimizer, settings, 0, trial.model.flat_bytes), 0);
+    assert_int_equal(optimizer_open(&optimizer, settings, &trial.replica), 0);
     for (int round = 0; round < 2; round++) { /* a reset optimizer is a new one */
         fill(NULL);
         for (int step = 0; step < STEPS; step++) {
             forward_backward();
-            assert_int_equal(
-                optimizer_step(&optimizer, trial.replica.parameters, trial.replica.gradients, trial.replica.compute),
-                0);
+            assert_int_equal(optimizer_step(&optimizer), 0);
         }
         assert_int_equal(optimizer.updates, STEPS);
         expect_parameters(trial.replica.parameters, prefix);
-        assert_int_equal(optimizer_reset(&optimizer, trial.replica.compute), 0);
+        assert_int_equal(optimizer_reset(&optimizer), 0);
     }
     optimizer_close(&optimizer);
 }

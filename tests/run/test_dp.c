@@ -27,13 +27,13 @@
 /* Checked with PyTorch, MB: .4 .8 1.2 24 2 28 .004 .008 -> [.4 .8 1.2][24][2][28][.004 .008]. */
 static void groups_as_pytorch(void **state)
 {
-    static const size_t counts[] = {100000, 200000, 300000, 6000000, 500000, 7000000, 1000, 2000};
+    static const size_t bytes[] = {400000, 800000, 1200000, 24000000, 2000000, 28000000, 4000, 8000};
     static const int expected[] = {3, 1, 1, 1, 2};
-    struct dp_group groups[COUNT(counts)];
+    struct dp_group groups[COUNT(bytes)];
     int first = 0;
 
     (void)state;
-    int count = dp_group_tensors(counts, COUNT(counts), DP_GROUP_BYTES, groups);
+    int count = dp_group_tensors(bytes, COUNT(bytes), DP_GROUP_BYTES, groups);
     assert_int_equal(count, COUNT(expected));
     for (int g = 0; g < count; g++) {
         assert_int_equal(groups[g].first_parameter, first);
@@ -45,14 +45,14 @@ static void groups_as_pytorch(void **state)
 /* Closed before the tensor that would pass the limit: exactly full is not past it. */
 static void fills_a_group_to_the_byte(void **state)
 {
-    static const size_t counts[] = {6, 4, 1, 11};
-    struct dp_group groups[COUNT(counts)];
+    static const size_t bytes[] = {24, 16, 4, 44};
+    struct dp_group groups[COUNT(bytes)];
 
     (void)state;
-    assert_int_equal(dp_group_tensors(counts, 2, 40, groups), 1);
-    assert_int_equal(dp_group_tensors(counts, 3, 40, groups), 2);
-    assert_int_equal(dp_group_tensors(counts, 4, 40, groups), 3);
-    assert_int_equal(dp_group_tensors(counts, 0, 40, groups), 0);
+    assert_int_equal(dp_group_tensors(bytes, 2, 40, groups), 1);
+    assert_int_equal(dp_group_tensors(bytes, 3, 40, groups), 2);
+    assert_int_equal(dp_group_tensors(bytes, 4, 40, groups), 3);
+    assert_int_equal(dp_group_tensors(bytes, 0, 40, groups), 0);
 }
 
 /* ---- bytes ------------------------------------------------------------------------------------------------------- */
