@@ -5,7 +5,7 @@
 #   setup_build FOLDER [OPTION]...  meson setup or reconfigure with these options, then ninja
 
 install=${install:-yes}
-packages="gcc g++ meson ninja-build pkg-config libhwloc-dev libdnnl-dev libbenchmark-dev gnuplot-nox libcmocka-dev libcjson-dev python3"
+packages="gcc g++ meson ninja-build pkg-config libhwloc-dev libdnnl-dev libbenchmark-dev gnuplot-nox libcmocka-dev libcjson-dev zlib1g-dev python3"
 
 say() {
     printf '== %s\n' "$*"

@@ -23,7 +23,7 @@ const struct option_row option_rows[] = {
     {"classes", OPTION_SIZE, FOR_BOTH, SCOPE_VARIANT, MEMBER(model_settings.classes), 1, 1 << 20, .key = "classes",
      .value = "N", .meaning = "mlp: outputs (default: the data's, else 10)"},
     {"data", OPTION_TEXT, FOR_BOTH, SCOPE_KEY, MEMBER(data), .key = "data", .value = "WHAT",
-     .meaning = "digits, synthetic, or a folder with MNIST's IDX files"},
+     .meaning = "digits, synthetic, a folder (MNIST, CIFAR-10, CIFAR-100), or a file of text for models of tokens"},
     {"global-batch", OPTION_SIZE, FOR_BOTH, SCOPE_KEY, MEMBER(global_batch), 0, 1 << 24, .key = "global_batch",
      .value = "B", .meaning = "samples of an update over all devices (default 128)"},
     {"batch-per-gpu", OPTION_SIZE, FOR_BOTH, SCOPE_KEY, MEMBER(batch_per_gpu), 0, 1 << 24, .key = "batch_per_gpu",
