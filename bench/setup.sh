@@ -8,7 +8,7 @@
 #   setup_build FOLDER [OPTION]...  the two, one after the other
 
 install=${install:-yes}
-packages="gcc g++ meson ninja-build pkg-config libhwloc-dev libdnnl-dev libbenchmark-dev gnuplot-nox libcmocka-dev libcjson-dev python3"
+packages="gcc g++ meson ninja-build pkg-config libhwloc-dev libdnnl-dev libbenchmark-dev gnuplot-nox libcmocka-dev libcjson-dev zlib1g-dev python3"
 
 say() {
     printf '== %s\n' "$*"

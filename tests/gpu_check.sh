@@ -23,7 +23,7 @@ prepare() {
     . "$root/bench/setup.sh"
     build=$root/build-gpu-check
     setup_build "$build" -Dbuildtype=release -Dcuda=enabled -Dnative=false -Ddnnl=disabled -Dhwloc=disabled \
-        -Dcjson=disabled -Dgbench=disabled -Dcmocka=disabled -Dgnuplot=disabled \
+        -Dcjson=disabled -Dzlib=disabled -Dgbench=disabled -Dcmocka=disabled -Dgnuplot=disabled \
         -Dcpp_link_args='-static-libstdc++ -static-libgcc' || exit 3
     mkdir -p "$1" || exit 3
     for program in $programs; do

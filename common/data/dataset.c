@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The one door to all data: opening by name, gathering rows, closing. The kinds are in digits.c, mnist.c, synthetic.c.
+ * The one door to all data: opening by name, fitting to a model, gathering rows, closing. The kinds are in digits.c,
+ * mnist.c, cifar.c, text.c, synthetic.c.
  */
 #include "data/dataset.h"
 
@@ -8,8 +9,16 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "data/cifar.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
+
+static int open_folder(struct dataset *dataset, const char *folder)
+{
+    const struct cifar_format *cifar = cifar_recognize(folder);
+
+    return cifar ? dataset_open_cifar(dataset, folder, cifar) : dataset_open_mnist(dataset, folder);
+}
 
 static int open_by_name(struct dataset *dataset, const char *what, uint64_t seed)
 {
@@ -21,10 +30,15 @@ static int open_by_name(struct dataset *dataset, const char *what, uint64_t seed
         dataset_open_synthetic(dataset, seed);
         return EXIT_OK;
     }
-    if (stat(what, &status) == 0 && S_ISDIR(status.st_mode))
-        return dataset_open_mnist(dataset, what);
-    log_error("data '%s': found no folder of this name, expected digits, synthetic or a folder with MNIST's IDX files",
-              what);
+    bool exists = stat(what, &status) == 0;
+    if (exists && S_ISDIR(status.st_mode))
+        return open_folder(dataset, what);
+    if (exists && S_ISREG(status.st_mode))
+        return dataset_open_text(dataset, what);
+    log_error(
+        "data '%s': found %s of this name, expected digits, synthetic, a folder with MNIST's or CIFAR's files, or "
+        "a file of text",
+        what, exists ? "something that is no file and no folder" : "nothing");
     return EXIT_BAD_FILE;
 }
 
@@ -46,35 +60,10 @@ void dataset_close(struct dataset *dataset)
 
 int dataset_fit(struct dataset *dataset, const struct sample_shape *wanted)
 {
-    const struct sample_shape *own = &dataset->shape;
-
-    if (dataset->resident)
-        return dataset_fit_synthetic(dataset, wanted);
-    if (own->tokens == wanted->tokens && own->inputs == wanted->inputs && own->targets == wanted->targets &&
-        own->classes <= wanted->classes)
-        return EXIT_OK;
-    log_error(
-        "data %s: a sample has %zu %s and %zu of %zu classes, the model wants %zu %s and %zu of at least that many, "
-        "found %zu",
-        dataset->name, own->inputs, own->tokens ? "tokens" : "floats", own->targets, own->classes, wanted->inputs,
-        wanted->tokens ? "tokens" : "floats", wanted->targets, wanted->classes);
-    return EXIT_USAGE;
+    return dataset->fit(dataset, wanted);
 }
 
 void dataset_gather(const struct dataset *dataset, const uint32_t *indices, size_t count, void *values, int32_t *labels)
 {
-    if (dataset->resident) {
-        dataset_gather_synthetic(dataset, indices, count, values, labels);
-        return;
-    }
-    size_t inputs = dataset->shape.inputs;
-    float *floats = values;
-    for (size_t i = 0; i < count; i++) {
-        enum dataset_part part = indices[i] < dataset->train_count ? PART_TRAIN : PART_TEST;
-        size_t row = indices[i] - (part == PART_TEST ? dataset->train_count : 0);
-        const uint8_t *pixels = dataset->pixels[part] + row * inputs;
-        for (size_t j = 0; j < inputs; j++)
-            floats[i * inputs + j] = (float)pixels[j] / dataset->white;
-        labels[i] = dataset->labels[part][row];
-    }
+    dataset->gather(dataset, indices, count, values, labels);
 }

@@ -71,10 +71,12 @@ int dataset_open_digits(struct dataset *dataset)
     dataset->shape = (struct sample_shape){.inputs = inputs, .targets = 1, .classes = CLASSES};
     dataset->train_count = TRAIN_COUNT;
     dataset->test_count = count - TRAIN_COUNT;
-    dataset->pixels[PART_TRAIN] = pixels;
-    dataset->labels[PART_TRAIN] = classes;
-    dataset->pixels[PART_TEST] = pixels + TRAIN_COUNT * inputs;
-    dataset->labels[PART_TEST] = classes + TRAIN_COUNT;
-    dataset->white = 16;
+    dataset->block[0] = (struct picture_block){
+        .values = pixels, .labels = classes, .value_stride = inputs, .label_stride = 1, .count = count};
+    dataset->blocks = 1;
+    dataset->channels = 1;
+    dataset->fit = pictures_fit;
+    dataset->gather = pictures_gather;
+    pictures_set_pixels(dataset, 0, 16, 0, 1);
     return EXIT_OK;
 }

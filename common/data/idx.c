@@ -4,6 +4,7 @@
  */
 #include "data/idx.h"
 
+#include "data/gzip.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
 
@@ -14,10 +15,15 @@ static uint32_t big_endian(const uint8_t *bytes)
     return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
 }
 
-int idx_parse(struct idx *idx, const char *name, const void *data, size_t bytes, int dimensions)
+static size_t header_bytes(int dimensions)
 {
-    const uint8_t *file = data;
-    size_t header = 4 + 4 * (size_t)dimensions;
+    return 4 + 4 * (size_t)dimensions;
+}
+
+/* Reads the header of a file of `bytes` bytes; only the header lies at `file`. */
+static int parse_header(struct idx *idx, const char *name, const uint8_t *file, size_t bytes, int dimensions)
+{
+    size_t header = header_bytes(dimensions);
     uint32_t magic_expected = TYPE_UNSIGNED_BYTE << 8 | (uint32_t)dimensions;
 
     if (bytes < header) {
@@ -27,9 +33,8 @@ int idx_parse(struct idx *idx, const char *name, const void *data, size_t bytes,
     }
     uint32_t magic = big_endian(file);
     if (magic != magic_expected) {
-        log_error("%s: byte 0: magic number 0x%08x found, expected 0x%08x (unsigned bytes, %d dimensions)%s", name,
-                  magic, magic_expected, dimensions,
-                  magic >> 16 == 0x1f8b ? "; the file is compressed: gunzip it" : "");
+        log_error("%s: byte 0: magic number 0x%08x found, expected 0x%08x (unsigned bytes, %d dimensions)", name, magic,
+                  magic_expected, dimensions);
         return EXIT_BAD_FILE;
     }
 
@@ -50,8 +55,34 @@ int idx_parse(struct idx *idx, const char *name, const void *data, size_t bytes,
         return EXIT_BAD_FILE;
     }
     idx->dimensions = dimensions;
-    idx->values = file + header;
     return EXIT_OK;
+}
+
+int idx_parse(struct idx *idx, const char *name, const void *data, size_t bytes, int dimensions)
+{
+    int status = parse_header(idx, name, data, bytes, dimensions);
+
+    if (!status)
+        idx->values = (const uint8_t *)data + header_bytes(dimensions);
+    return status;
+}
+
+int idx_parse_gzip(struct idx *idx, const char *name, const void *data, size_t bytes, int dimensions, void **content)
+{
+    uint8_t header[4 + 4 * IDX_MAX_DIMENSIONS] = {0};
+    size_t unpacked = 0;
+
+    *content = NULL;
+    int status = gzip_length(name, data, bytes, &unpacked);
+    if (!status)
+        status = gzip_begin(name, data, bytes, header, unpacked < sizeof header ? unpacked : sizeof header);
+    if (!status)
+        status = parse_header(idx, name, header, unpacked, dimensions);
+    if (!status)
+        status = gzip_unpack(name, data, bytes, unpacked, content);
+    if (!status)
+        idx->values = (const uint8_t *)*content + header_bytes(dimensions);
+    return status;
 }
 
 int idx_check_labels(const char *name, const struct idx *labels, const struct idx *images, unsigned classes)

@@ -25,6 +25,11 @@ struct idx {
  * `name` is for messages. EXIT_BAD_FILE (reported with byte position, found and expected) for anything else. */
 int idx_parse(struct idx *idx, const char *name, const void *data, size_t bytes, int dimensions);
 
+/* The same of a file that was compressed by gzip: the sizes in its header, which must agree with the length at the end
+ * of the compressed file, bound what is allocated. *content := the unpacked file, which idx points into; the caller
+ * frees. EXIT_RESOURCE in a build without zlib. */
+int idx_parse_gzip(struct idx *idx, const char *name, const void *data, size_t bytes, int dimensions, void **content);
+
 /* Checks that labels hold one value per image, each below `classes`: EXIT_BAD_FILE if not, as above. */
 int idx_check_labels(const char *name, const struct idx *labels, const struct idx *images, unsigned classes);
 

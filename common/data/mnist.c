@@ -1,44 +1,71 @@
 /* SPDX-License-Identifier: MIT
  *
- * MNIST, or any set in its format (Fashion-MNIST, KMNIST): a folder with four plain IDX files that the user brings.
+ * MNIST, or any set in its format (Fashion-MNIST, KMNIST): a folder with four IDX files that the user brings, each
+ * plain or compressed by gzip.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "data/dataset.h"
+#include "data/gzip.h"
 #include "data/idx.h"
 #include "sys/exit_codes.h"
 #include "sys/file.h"
 #include "sys/log.h"
 
 #define CLASSES 10
+#define WHITE 255
 #define FILE_LIMIT ((size_t)1 << 30) /* bytes; MNIST's largest file has 47 MB, EMNIST's 547 MB */
 
-/* Some mirrors write '.' for the last '-': train-images.idx3-ubyte. The first name is the one to tell if neither
- * exists. */
+enum part { TRAINING, TEST };
+
+/* The names that are in use: some mirrors write '.' for the last '-': train-images.idx3-ubyte. */
+static int name_file(char *path, size_t path_size, const char *folder, const char *stem, int dimensions, int form)
+{
+    static const char *const separators[] = {"-", "-", ".", "."}, *const endings[] = {"", ".gz", "", ".gz"};
+    int length =
+        snprintf(path, path_size, "%s/%s%sidx%d-ubyte%s", folder, stem, separators[form], dimensions, endings[form]);
+
+    if ((size_t)length < path_size)
+        return EXIT_OK;
+    log_error("data: a path of %d bytes found, expected at most %zu: %.60s...", length, path_size - 1, folder);
+    return EXIT_BAD_FILE;
+}
+
+/* The first name that exists; if none does, the first one is the one to tell. */
+static int find_file(char *path, size_t path_size, const char *folder, const char *stem, int dimensions)
+{
+    for (int form = 0; form < 4; form++) {
+        int status = name_file(path, path_size, folder, stem, dimensions, form);
+        if (status || access(path, F_OK) == 0)
+            return status;
+    }
+    return name_file(path, path_size, folder, stem, dimensions, 0);
+}
+
+/* *memory := what idx points into: the file, or what was unpacked from it. A compressed file is known by how it begins,
+ * whatever its name. */
 static int read_idx(struct idx *idx, char *path, size_t path_size, const char *folder, const char *stem, int dimensions,
                     void **memory)
 {
-    static const char separators[] = "-.";
     size_t bytes = 0;
+    int status = find_file(path, path_size, folder, stem, dimensions);
 
-    for (int i = 1; i >= 0; i--) {
-        int length = snprintf(path, path_size, "%s/%s%cidx%d-ubyte", folder, stem, separators[i], dimensions);
-        if ((size_t)length >= path_size) {
-            log_error("data: a path of %d bytes found, expected at most %zu: %.60s...", length, path_size - 1, folder);
-            return EXIT_BAD_FILE;
-        }
-        if (access(path, F_OK) == 0)
-            break;
-    }
-    int status = file_read(path, FILE_LIMIT, memory, &bytes);
-    return status ? status : idx_parse(idx, path, *memory, bytes, dimensions);
+    if (!status)
+        status = file_read(path, FILE_LIMIT, memory, &bytes);
+    if (status || !gzip_recognize(*memory, bytes))
+        return status ? status : idx_parse(idx, path, *memory, bytes, dimensions);
+    void *packed = *memory;
+    status = idx_parse_gzip(idx, path, packed, bytes, dimensions, memory);
+    free(packed);
+    return status;
 }
 
 /* One part, training or test: a file of images and one of labels. */
-static int read_part(struct dataset *dataset, enum dataset_part part, const char *folder, const char *prefix,
-                     struct idx *images)
+static int read_part(struct dataset *dataset, enum part part, const char *folder, struct idx *images)
 {
+    const char *prefix = part == TRAINING ? "train" : "t10k";
     char stem[32], path[1024];
     struct idx labels;
 
@@ -50,8 +77,11 @@ static int read_part(struct dataset *dataset, enum dataset_part part, const char
     status = read_idx(&labels, path, sizeof path, folder, stem, 1, &dataset->memory[2 * part + 1]);
     if (status)
         return status;
-    dataset->pixels[part] = images->values;
-    dataset->labels[part] = labels.values;
+    dataset->block[part] = (struct picture_block){.values = images->values,
+                                                  .labels = labels.values,
+                                                  .value_stride = images->size[1] * images->size[2],
+                                                  .label_stride = 1,
+                                                  .count = images->size[0]};
     return idx_check_labels(path, &labels, images, CLASSES);
 }
 
@@ -59,10 +89,10 @@ int dataset_open_mnist(struct dataset *dataset, const char *folder)
 {
     struct idx train, test;
 
-    int status = read_part(dataset, PART_TRAIN, folder, "train", &train);
+    int status = read_part(dataset, TRAINING, folder, &train);
     if (status)
         return status;
-    status = read_part(dataset, PART_TEST, folder, "t10k", &test);
+    status = read_part(dataset, TEST, folder, &test);
     if (status)
         return status;
     if (test.size[1] != train.size[1] || test.size[2] != train.size[2]) {
@@ -78,6 +108,10 @@ int dataset_open_mnist(struct dataset *dataset, const char *folder)
     dataset->shape = (struct sample_shape){.inputs = train.size[1] * train.size[2], .targets = 1, .classes = CLASSES};
     dataset->train_count = train.size[0];
     dataset->test_count = test.size[0];
-    dataset->white = 255;
+    dataset->blocks = 2;
+    dataset->channels = 1;
+    dataset->fit = pictures_fit;
+    dataset->gather = pictures_gather;
+    pictures_set_pixels(dataset, 0, WHITE, 0, 1);
     return EXIT_OK;
 }

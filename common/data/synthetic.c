@@ -9,14 +9,7 @@
 #include "sys/log.h"
 #include "sys/random.h"
 
-void dataset_open_synthetic(struct dataset *dataset, uint64_t seed)
-{
-    snprintf(dataset->name, sizeof dataset->name, "synthetic");
-    dataset->resident = true;
-    dataset->seed = seed;
-}
-
-int dataset_fit_synthetic(struct dataset *dataset, const struct sample_shape *wanted)
+static int fit(struct dataset *dataset, const struct sample_shape *wanted)
 {
     if (wanted->inputs == 0 || wanted->targets == 0 || wanted->classes == 0 || wanted->classes > INT32_MAX) {
         log_error("synthetic data: %zu inputs, %zu labels of %zu classes found, expected at least 1 of each, at most "
@@ -42,8 +35,7 @@ static void gather_one(const struct dataset *dataset, uint32_t index, void *valu
         tokens[j] = (int32_t)(random_u32(dataset->seed, stream, first + j) % shape->classes);
 }
 
-void dataset_gather_synthetic(const struct dataset *dataset, const uint32_t *indices, size_t count, void *values,
-                              int32_t *labels)
+static void gather(const struct dataset *dataset, const uint32_t *indices, size_t count, void *values, int32_t *labels)
 {
     const struct sample_shape *shape = &dataset->shape;
 
@@ -55,4 +47,13 @@ void dataset_gather_synthetic(const struct dataset *dataset, const uint32_t *ind
             labels[i * shape->targets + j] = (int32_t)(drawn % shape->classes);
         }
     }
+}
+
+void dataset_open_synthetic(struct dataset *dataset, uint64_t seed)
+{
+    snprintf(dataset->name, sizeof dataset->name, "synthetic");
+    dataset->resident = true;
+    dataset->seed = seed;
+    dataset->fit = fit;
+    dataset->gather = gather;
 }

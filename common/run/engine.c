@@ -14,6 +14,7 @@
 #include "gpu/backend.h"
 #include "run/checkpoint.h"
 #include "run/engine.h"
+#include "run/schedule.h"
 #include "sys/exit_codes.h"
 #include "sys/file.h"
 #include "sys/log.h"
@@ -84,7 +85,7 @@ static int open_local(struct engine *engine)
         return EXIT_RESOURCE;
     }
     if (options->global_batch)
-        TRY(sampler_open(&engine->sampler, engine->dataset.train_count, options->global_batch, options->seed));
+        TRY(schedule_open_sampler(&engine->sampler, engine->dataset.train_count, options));
     return EXIT_OK;
 }
 

@@ -181,6 +181,17 @@ static int check_shape_only(const struct options *options)
     return EXIT_USAGE;
 }
 
+static int check_sampler(const struct options *options)
+{
+    if (options->sampler == SAMPLER_DISTRIBUTED)
+        return distributed_check_batch(options->global_batch, options->gpus, options->accumulate);
+    if (!options->drop_last)
+        return EXIT_OK;
+    log_error("--drop-last: an option of --sampler distributed; the chunk sampler always leaves out a batch that would "
+              "not be whole");
+    return EXIT_USAGE;
+}
+
 static int resolve(const struct command_line *line)
 {
     struct options *options = line->options;
@@ -212,7 +223,7 @@ static int resolve(const struct command_line *line)
         options->optimizer.weight_decay = 0.01F;
     options->batch_is_per_gpu = is_given(line, "batch-per-gpu");
     options_set_gpus(options, options->gpus);
-    return EXIT_OK;
+    return check_sampler(options);
 }
 
 int options_parse(struct options *options, const char *program, int argc, char **argv)

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "data/sampler.h"
 #include "nn/model.h"
 #include "nn/optimizer.h"
 
@@ -26,6 +27,8 @@ struct options {
     const char *model;
     struct model_settings model_settings; /* --inputs --width --depth --classes */
     const char *data;
+    enum sampler_kind sampler;
+    bool drop_last;      /* distributed sampler */
     size_t global_batch; /* always resolved; batch_per_gpu = ceil(global/gpus) for the row */
     size_t batch_per_gpu;
     bool batch_is_per_gpu;     /* --batch-per-gpu was given: the global batch follows the number of devices */

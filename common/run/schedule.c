@@ -37,3 +37,16 @@ size_t schedule_batch_max(const struct options *options, int devices)
 
     return most ? most : 1;
 }
+
+int schedule_open_sampler(struct sampler *sampler, size_t samples, const struct options *options)
+{
+    const struct distributed_settings settings = {.global_batch = options->global_batch,
+                                                  .devices = options->gpus,
+                                                  .accumulate = options->accumulate,
+                                                  .drop_last = options->drop_last,
+                                                  .seed = options->seed};
+
+    if (options->sampler == SAMPLER_DISTRIBUTED)
+        return sampler_open_distributed(sampler, samples, &settings);
+    return sampler_open(sampler, samples, options->global_batch, options->seed);
+}

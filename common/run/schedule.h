@@ -26,4 +26,8 @@ size_t schedule_rows(const struct options *options, int devices, int device);
 /* The most rows that any device gets in one micro-batch; at least 1, so that evaluation has room. */
 size_t schedule_batch_max(const struct options *options, int devices);
 
+/* The sampler that --sampler names, for data with so many training samples (0: synthetic). sampler_close by the caller.
+ */
+int schedule_open_sampler(struct sampler *sampler, size_t samples, const struct options *options);
+
 #endif

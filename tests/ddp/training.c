@@ -55,9 +55,8 @@ static int train(struct training *training, struct world *world, void *state)
     uint32_t *indices = calloc(count + 1, sizeof(*indices));
     double *losses = calloc((size_t)world->size, sizeof(*losses));
     struct sampler sampler = {0};
-    int status = indices && losses
-                     ? sampler_open(&sampler, training->dataset.train_count, count, training->options.seed)
-                     : EXIT_RESOURCE;
+    int status = indices && losses ? schedule_open_sampler(&sampler, training->dataset.train_count, &training->options)
+                                   : EXIT_RESOURCE;
     for (int step = 0; step < training->steps && !status; step++) {
         struct step_result result = {0};
         sampler_batch(&sampler, (uint64_t)step, indices);

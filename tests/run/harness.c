@@ -119,7 +119,7 @@ static int train(struct harness *harness, int updates, struct outcome *outcome, 
 {
     struct sampler sampler;
 
-    TRY(sampler_open(&sampler, harness->dataset.train_count, harness->options.global_batch, harness->options.seed));
+    TRY(schedule_open_sampler(&sampler, harness->dataset.train_count, &harness->options));
     int status = EXIT_OK;
     for (int i = 0; i < updates && !status; i++) {
         struct step_result result;

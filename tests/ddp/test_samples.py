@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: MIT
+"""Which samples are trained on and tested: the same for single, dp and ddp.
+
+    test_samples.py DDP_TRAIN_SOFT DP_TRAIN_SOFT
+"""
+import contextlib
+import json
+import os
+import struct
+import sys
+import tempfile
+
+from processes import Run, check, expect, run_tests
+
+DDP, DP = sys.argv[1:3]
+SMALL = ["--width", 32, "--depth", 1, "--lr", 0.1]
+
+
+@contextlib.contextmanager
+def folder():
+    with tempfile.TemporaryDirectory() as path:
+        yield path
+
+
+def train(program, *arguments, env=None):
+    """Runs to the end; returns the JSON lines by type, and what stood on the terminal."""
+    with folder() as path:
+        file = os.path.join(path, "run.json")
+        run = Run([program, *arguments, "--json", file], env)
+        expect(run, 0, limit=100)
+        lines = {}
+        with open(file, encoding="utf-8") as text:
+            for line in map(json.loads, text):
+                lines.setdefault(line["type"], []).append(line)
+        return lines, run.out
+
+
+def summary(*arguments, **options):
+    return train(*arguments, **options)[0]["summary"][0]
+
+
+def write_idx(path, sizes, values):
+    with open(path, "wb") as file:
+        file.write(struct.pack(f">I{len(sizes)}I", 0x800 + len(sizes), *sizes) + bytes(values))
+
+
+def make_pictures(path, train_count, labels):
+    """MNIST's files: sample i shows one bright pixel, its class i % 10; the test set claims `labels`."""
+    for prefix, classes in (("train", [i % 10 for i in range(train_count)]), ("t10k", labels)):
+        shown = [i % 10 for i in range(len(classes))]
+        pixels = [255 * (p == shown[i]) for i in range(len(classes)) for p in range(12)]
+        write_idx(os.path.join(path, f"{prefix}-images-idx3-ubyte"), (len(classes), 3, 4), pixels)
+        write_idx(os.path.join(path, f"{prefix}-labels-idx1-ubyte"), (len(classes),), classes)
+
+
+# ---- evaluation ------------------------------------------------------------------------------------------------------
+
+
+def all_ways(*devices):
+    """(program, arguments) of every strategy."""
+    yield DP, ["--strategy", "single"]
+    for n in devices:
+        for program in (DP, DDP):
+            yield program, ["--gpus", n]
+
+
+def test_every_sample_once():
+    """Trial 5: 10 samples of which 2 are wrong, on 1 to 4 devices and 8: 80.00 % of 10; 21 samples on 2."""
+    wrong = [1, 0] + list(range(2, 10))
+    for labels, devices, accuracy in ((wrong, (1, 2, 3, 4, 8), "80.00 %"), ([i % 10 for i in range(21)], (1, 2), "100.00 %")):
+        with folder() as path:
+            make_pictures(path, 40, labels)
+            for program, arguments in all_ways(*devices):
+                lines, out = train(program, "--data", path, *SMALL, *arguments, "--global-batch", 8, "--epochs", 30)
+                got = lines["summary"][0]
+                right = sum(label == i % 10 for i, label in enumerate(labels))
+                check((got["test_samples"], got["test_correct"]) == (len(labels), right), f"{program} {arguments}: {got}")
+                check(f"test: {len(labels)} samples, {right} right: {accuracy}" in out, out)
+
+
+def test_accuracies_agree():
+    """The digits' 360 samples after one epoch: dp and ddp hold the same weights, so the same samples are right."""
+    for ranks in (2, 3, 4):
+        common = ["--data", "digits", *SMALL, "--global-batch", 32, "--epochs", 1, "--gpus", ranks]
+        mine, other = summary(DDP, *common), summary(DP, *common)
+        alone = summary(DP, "--strategy", "single", *common[:-2])
+        for got in (mine, other, alone):
+            check(got["test_samples"] == 360, f"{got['test_samples']} samples")
+        check(mine["test_correct"] == other["test_correct"] or ranks == 3, f"{ranks}: {mine['test_correct']} {other['test_correct']}")
+        check(abs(mine["test_correct"] - alone["test_correct"]) <= 1, f"{mine['test_correct']}, alone {alone['test_correct']}")
+
+
+# ---- the distributed sampler -----------------------------------------------------------------------------------------
+
+
+def test_distributed_dp_and_ddp_agree():
+    """Bit for bit, as with the chunk sampler; and it is another order."""
+    for ranks, more in ((2, []), (4, ["--accumulate", 1]), (4, ["--drop-last"])):
+        common = ["--data", "digits", *SMALL, "--gpus", ranks, "--global-batch", 32, "--steps", 50, "--checksum"]
+        distributed = [*common, "--sampler", "distributed", *more]
+        mine, other = train(DDP, *distributed)[0], train(DP, *distributed)[0]
+        check(mine["summary"][0]["checksum"] == other["summary"][0]["checksum"], f"{ranks} {more}: checksums differ")
+        for ours, theirs in zip(mine["step"], other["step"]):
+            check(abs(ours["loss"] - theirs["loss"]) <= 1e-5 * theirs["loss"], f"{ranks} {more}: {ours} and {theirs}")
+        check("sampler=distributed" in mine["summary"][0]["variant"], mine["summary"][0]["variant"])
+        chunk = train(DP, *common)[0]
+        check(chunk["step"][-1]["loss"] != other["step"][-1]["loss"], "the same order as the chunk sampler's")
+
+
+def test_uneven_data_ends():
+    """Trial 4: 100 samples on 4 ranks, batch 8 each: 3 steps an epoch on every rank, and the rest is told."""
+    with folder() as path:
+        make_pictures(path, 101, [0])
+        for more, words in (([], "3 samples are repeated"), (["--drop-last"], "1 of 101 samples are left out")):
+            run = Run([DDP, "--data", path, *SMALL, "--gpus", 4, "--global-batch", 32, "--epochs", 2, "--warmup", 0,
+                       "--sampler", "distributed", *more])
+            expect(run, 0, limit=60)
+            check("step 6/6" in run.out, run.out)
+            check(words in run.err and run.err.count(words) == 1, run.err)
+
+
+def test_refused_before_any_process():
+    """Trials 3 and 6: the launcher itself says what would do."""
+    for arguments, words in ((["--gpus", 4, "--global-batch", 6], "4 and 8"), (["--gpus", 8, "--global-batch", 4], "is 8")):
+        run = Run([DDP, "--data", "digits", "--sampler", "distributed", *arguments])
+        expect(run, 2, limit=10)
+        check(words in run.err and "rank" not in run.err, run.err)
+    with folder() as path:
+        make_pictures(path, 31, [0])
+        run = Run([DDP, "--data", path, "--gpus", 4, "--global-batch", 32, "--sampler", "distributed", "--drop-last"])
+        expect(run, 2, limit=30)
+        check("7 of 31 samples" in run.err and "at least 32 samples" in run.err, run.err)
+    for batch, counted in ((6, 6), (2, 2), (1, 1)):   # the chunk sampler runs exactly what was asked for
+        got = summary(DDP, "--data", "digits", *SMALL, "--gpus", 4, "--global-batch", batch, "--steps", 5)
+        check(got["global_batch"] == counted and got["status"] == "ok", f"{got}")
+
+
+def test_resumed_epoch():
+    """Trial 7: 22 samples on 2 ranks; epochs 3 and 4 of a run, and the same after a resume, give the same weights."""
+    with folder() as path:
+        make_pictures(path, 22, [0])
+        common = ["--data", path, *SMALL, "--gpus", 2, "--global-batch", 4, "--sampler", "distributed", "--warmup", 0]
+        whole, half, rest = (os.path.join(path, name) for name in ("whole", "half", "rest"))
+        expect(Run([DDP, *common, "--epochs", 4, "--save", whole]), 0, limit=60)
+        expect(Run([DDP, *common, "--epochs", 2, "--save", half]), 0, limit=60)
+        expect(Run([DDP, *common, "--epochs", 4, "--resume", half, "--save", rest]), 0, limit=60)
+        with open(whole, "rb") as one, open(rest, "rb") as other:
+            check(one.read() == other.read(), "a resumed run sees other samples")
+
+
+# ---- surroundings ----------------------------------------------------------------------------------------------------
+
+
+def test_thread_counts_from_outside():
+    """Trial 35: OMP_NUM_THREADS changes neither weights nor cores."""
+    for program in (DP, DDP):
+        seen = set()
+        for value in (None, "1", "8", "abc"):
+            lines, _ = train(program, "--data", "digits", "--width", 256, "--gpus", 2, "--global-batch", 32, "--steps", 3,
+                             "--checksum", env={} if value is None else {"OMP_NUM_THREADS": value})
+            got = lines["summary"][0]
+            seen.add((got["checksum"], got["cores_per_device"], tuple(d["cores"] for d in lines["device"])))
+        check(len(seen) == 1, f"{program}: {seen}")
+
+
+run_tests([function for name, function in list(globals().items()) if name.startswith("test_")])
