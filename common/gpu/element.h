@@ -61,4 +61,11 @@ static inline ncclDataType_t element_nccl_type(enum element_type type)
     return type == ELEMENT_F32 ? ncclFloat32 : type == ELEMENT_BF16 ? ncclBfloat16 : ncclFloat16;
 }
 
+#if GPU_HAS_CUDNN
+static inline cudnnDataType_t element_cudnn_type(enum element_type type)
+{
+    return type == ELEMENT_F32 ? CUDNN_DATA_FLOAT : type == ELEMENT_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF;
+}
+#endif
+
 #endif

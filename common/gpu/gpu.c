@@ -40,6 +40,17 @@ int gpu_report_cublas(cublasStatus_t status, const char *call, const char *file,
     return EXIT_CHECK_FAILED;
 }
 
+#if GPU_HAS_CUDNN
+int gpu_report_cudnn(cudnnStatus_t status, const char *call, const char *file, int line)
+{
+    if (status == CUDNN_STATUS_SUCCESS)
+        return EXIT_OK;
+    report("cuDNN", cudnnGetErrorString(status), vendor_error_detail(), call, file, line);
+    (void)cudaGetLastError();
+    return EXIT_CHECK_FAILED;
+}
+#endif
+
 /* A collective that outlived its limit says so at the start of its sentence. */
 int gpu_report_nccl(ncclResult_t result, const char *call, const char *file, int line)
 {

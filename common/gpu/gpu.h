@@ -26,11 +26,18 @@ extern "C" {
 int gpu_report_cuda(cudaError_t error, const char *call, const char *file, int line);
 int gpu_report_cublas(cublasStatus_t status, const char *call, const char *file, int line);
 int gpu_report_nccl(ncclResult_t result, const char *call, const char *file, int line);
+#if GPU_HAS_CUDNN
+int gpu_report_cudnn(cudnnStatus_t status, const char *call, const char *file, int line);
+#define GPU_STATUS_CUDNN cudnnStatus_t: gpu_report_cudnn,
+#else
+#define GPU_STATUS_CUDNN
+#endif
 
 #define GPU_STATUS(call)                                       \
     _Generic((call),                                           \
         cudaError_t: gpu_report_cuda,                          \
         cublasStatus_t: gpu_report_cublas,                     \
+        GPU_STATUS_CUDNN                                       \
         ncclResult_t: gpu_report_nccl)((call), #call, __FILE__, __LINE__)
 
 #define GPU_TRY(call)                        \

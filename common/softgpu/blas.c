@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "internal.h"
+#include "library_calls.h"
 #include "sys/log.h"
 
 #if HAVE_DNNL
@@ -34,54 +35,23 @@ static const struct blas_engine *engine_for(softDataType_t type_ab, softDataType
     return blas_native->supports(type_ab, type_c) ? blas_native : &blas_convert;
 }
 
-/* ---- the thread sanitizer does not see into oneDNN: it is told what a tile reads and writes. What it does see of it, calls
- * of libc's that it intercepts and locks of oneDNN's shared cache, is kept from it: it would take the one for races and the
- * other for an order between streams. -------------------------------------------------------------------------------------- */
+/* ---- what the thread sanitizer is told ----------------------------------------------------------------------------------- */
 
-#if defined(__SANITIZE_THREAD__)
-#define ANNOTATE 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define ANNOTATE 1
-#endif
-#endif
-
-#ifdef ANNOTATE
-void __tsan_read_range(void *address, long size);
-void __tsan_write_range(void *address, long size);
-void AnnotateIgnoreReadsBegin(const char *file, int line);
-void AnnotateIgnoreReadsEnd(const char *file, int line);
-void AnnotateIgnoreWritesBegin(const char *file, int line);
-void AnnotateIgnoreWritesEnd(const char *file, int line);
-void AnnotateIgnoreSyncBegin(const char *file, int line);
-void AnnotateIgnoreSyncEnd(const char *file, int line);
-
-static void look_away(bool away)
-{
-    (away ? AnnotateIgnoreReadsBegin : AnnotateIgnoreReadsEnd)(__FILE__, __LINE__);
-    (away ? AnnotateIgnoreWritesBegin : AnnotateIgnoreWritesEnd)(__FILE__, __LINE__);
-    (away ? AnnotateIgnoreSyncBegin : AnnotateIgnoreSyncEnd)(__FILE__, __LINE__);
-}
-
-static void annotate(void (*touch)(void *, long), const void *matrix, int rows, int columns, int ld, size_t size)
+static void annotate(const void *matrix, int rows, int columns, int ld, size_t size, bool written)
 {
     for (int column = 0; column < columns; column++)
-        touch((char *)(uintptr_t)matrix + (size_t)column * (size_t)ld * size, (long)((size_t)rows * size));
+        library_touches((const char *)matrix + (size_t)column * (size_t)ld * size, (size_t)rows * size, written);
 }
 
 static void annotate_product(const struct blas_product *p)
 {
     const size_t size = blas_type_size(p->type_ab);
     if (p->k > 0) {
-        annotate(__tsan_read_range, p->a, p->transpose_a ? p->k : p->m, p->transpose_a ? p->m : p->k, p->lda, size);
-        annotate(__tsan_read_range, p->b, p->transpose_b ? p->n : p->k, p->transpose_b ? p->k : p->n, p->ldb, size);
+        annotate(p->a, p->transpose_a ? p->k : p->m, p->transpose_a ? p->m : p->k, p->lda, size, false);
+        annotate(p->b, p->transpose_b ? p->n : p->k, p->transpose_b ? p->k : p->n, p->ldb, size, false);
     }
-    annotate(__tsan_write_range, p->c, p->m, p->n, p->ldc, blas_type_size(p->type_c));
+    annotate(p->c, p->m, p->n, p->ldc, blas_type_size(p->type_c), true);
 }
-#else
-static void annotate_product(const struct blas_product *p) { (void)p; }
-static void look_away(bool away) { (void)away; }
-#endif
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------------- */
 
@@ -137,9 +107,9 @@ static void product_body(const void *arguments, unsigned block, unsigned blocks)
         const struct blas_product part = tile_of(whole, tile);
         annotate_product(&part);
         const struct blas_engine *able = part.k == 0 ? &blas_plain : engine_for(part.type_ab, part.type_c);
-        look_away(true);
+        library_look_away(true);
         const char *failure = able->run(&part);
-        look_away(false);
+        library_look_away(false);
         if (failure)
             soft_device_fail(work->device, softErrorLaunchFailure, "gemm %d x %d x %d: %s: %s", part.m, part.n, part.k,
                              able->name, failure);

@@ -12,12 +12,12 @@
 
 #include "blas.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "blas_dnnl_version.h"
+#include "dnnl_thread.h"
 
 #define BUCKETS 64
 
@@ -60,24 +60,11 @@ static void state_free(void *pointer)
             prepared_free(p);
         }
     }
-    if (state->stream)
-        dnnl_stream_destroy(state->stream);
-    if (state->engine)
-        dnnl_engine_destroy(state->engine);
+    dnnl_thread_close(state->engine, state->stream);
     free(state);
 }
 
 static void make_key(void) { pthread_key_create(&state_key, state_free); }
-
-/* The OpenMP library that oneDNN brought along is asked for one thread, in this thread: then no team is ever made. */
-static void use_one_thread(void)
-{
-    void *symbol = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
-    void (*set)(int);
-    memcpy(&set, &symbol, sizeof set);
-    if (set)
-        set(1);
-}
 
 static struct thread_state *state_of_thread(void)
 {
@@ -88,9 +75,7 @@ static struct thread_state *state_of_thread(void)
     state = calloc(1, sizeof *state);
     if (!state)
         return NULL;
-    use_one_thread();
-    if (dnnl_engine_create(&state->engine, dnnl_cpu, 0) ||
-        dnnl_stream_create(&state->stream, state->engine, dnnl_stream_default_flags) || pthread_setspecific(state_key, state)) {
+    if (!dnnl_thread_open(&state->engine, &state->stream) || pthread_setspecific(state_key, state)) {
         state_free(state);
         return NULL;
     }

@@ -95,6 +95,56 @@ NUMBER(CUDA_R_16BF, 14)
 NUMBER(CUBLAS_COMPUTE_32F, 68)
 NUMBER(CUBLAS_GEMM_DEFAULT, -1)
 
+#if GPU_HAS_CUDNN
+/* cuDNN */
+API(const char *, cudnnGetErrorString, (cudnnStatus_t))
+API(cudnnStatus_t, cudnnCreate, (cudnnHandle_t *))
+API(cudnnStatus_t, cudnnDestroy, (cudnnHandle_t))
+API(cudnnStatus_t, cudnnSetStream, (cudnnHandle_t, cudaStream_t))
+API(cudnnStatus_t, cudnnCreateTensorDescriptor, (cudnnTensorDescriptor_t *))
+API(cudnnStatus_t, cudnnSetTensor4dDescriptor, (cudnnTensorDescriptor_t, cudnnTensorFormat_t, cudnnDataType_t, int, int, int, int))
+API(cudnnStatus_t, cudnnDestroyTensorDescriptor, (cudnnTensorDescriptor_t))
+API(cudnnStatus_t, cudnnCreateFilterDescriptor, (cudnnFilterDescriptor_t *))
+API(cudnnStatus_t, cudnnSetFilter4dDescriptor, (cudnnFilterDescriptor_t, cudnnDataType_t, cudnnTensorFormat_t, int, int, int, int))
+API(cudnnStatus_t, cudnnDestroyFilterDescriptor, (cudnnFilterDescriptor_t))
+API(cudnnStatus_t, cudnnCreateConvolutionDescriptor, (cudnnConvolutionDescriptor_t *))
+API(cudnnStatus_t, cudnnSetConvolution2dDescriptor,
+    (cudnnConvolutionDescriptor_t, int, int, int, int, int, int, cudnnConvolutionMode_t, cudnnDataType_t))
+API(cudnnStatus_t, cudnnDestroyConvolutionDescriptor, (cudnnConvolutionDescriptor_t))
+API(cudnnStatus_t, cudnnGetConvolutionForwardWorkspaceSize,
+    (cudnnHandle_t, cudnnTensorDescriptor_t, cudnnFilterDescriptor_t, cudnnConvolutionDescriptor_t, cudnnTensorDescriptor_t, cudnnConvolutionFwdAlgo_t,
+     size_t *))
+API(cudnnStatus_t, cudnnGetConvolutionBackwardDataWorkspaceSize,
+    (cudnnHandle_t, cudnnFilterDescriptor_t, cudnnTensorDescriptor_t, cudnnConvolutionDescriptor_t, cudnnTensorDescriptor_t, cudnnConvolutionBwdDataAlgo_t,
+     size_t *))
+API(cudnnStatus_t, cudnnGetConvolutionBackwardFilterWorkspaceSize,
+    (cudnnHandle_t, cudnnTensorDescriptor_t, cudnnTensorDescriptor_t, cudnnConvolutionDescriptor_t, cudnnFilterDescriptor_t, cudnnConvolutionBwdFilterAlgo_t,
+     size_t *))
+API(cudnnStatus_t, cudnnConvolutionForward,
+    (cudnnHandle_t, const void *, cudnnTensorDescriptor_t, const void *, cudnnFilterDescriptor_t, const void *, cudnnConvolutionDescriptor_t,
+     cudnnConvolutionFwdAlgo_t, void *, size_t, const void *, cudnnTensorDescriptor_t, void *))
+API(cudnnStatus_t, cudnnConvolutionBackwardData,
+    (cudnnHandle_t, const void *, cudnnFilterDescriptor_t, const void *, cudnnTensorDescriptor_t, const void *, cudnnConvolutionDescriptor_t,
+     cudnnConvolutionBwdDataAlgo_t, void *, size_t, const void *, cudnnTensorDescriptor_t, void *))
+API(cudnnStatus_t, cudnnConvolutionBackwardFilter,
+    (cudnnHandle_t, const void *, cudnnTensorDescriptor_t, const void *, cudnnTensorDescriptor_t, const void *, cudnnConvolutionDescriptor_t,
+     cudnnConvolutionBwdFilterAlgo_t, void *, size_t, const void *, cudnnFilterDescriptor_t, void *))
+NUMBER(CUDNN_STATUS_SUCCESS, 0)
+NUMBER(CUDNN_DATA_FLOAT, 0)
+NUMBER(CUDNN_DATA_HALF, 2)
+NUMBER(CUDNN_DATA_BFLOAT16, 9)
+NUMBER(CUDNN_TENSOR_NCHW, 0)
+NUMBER(CUDNN_TENSOR_NHWC, 1)
+NUMBER(CUDNN_CROSS_CORRELATION, 1)
+NUMBER(CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM, 1)
+NUMBER(CUDNN_CONVOLUTION_BWD_DATA_ALGO_1, 1)
+NUMBER(CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1, 1)
+#if !defined(CUDNN_MAJOR) || CUDNN_MAJOR >= 9 /* numbered anew */
+NUMBER(CUDNN_STATUS_BAD_PARAM, 2000)
+NUMBER(CUDNN_STATUS_NOT_SUPPORTED, 3000)
+#endif
+#endif
+
 /* NCCL */
 API(ncclResult_t, ncclGetUniqueId, (ncclUniqueId *))
 API(ncclResult_t, ncclCommInitRank, (ncclComm_t *, int, ncclUniqueId, int))

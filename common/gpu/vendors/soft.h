@@ -6,6 +6,7 @@
 #ifndef GPU_VENDORS_SOFT_H
 #define GPU_VENDORS_SOFT_H
 
+#include "../../softgpu/softdnn.h"
 #include "../../softgpu/softgpu.h"
 
 #define GPU_VENDOR_NAME "soft"
@@ -104,6 +105,51 @@ softError_t softStreamWaitEventAt(softStream_t stream, softEvent_t event, unsign
 #define cublasSetStream softBlasSetStream
 #define cublasGetStatusString softBlasGetStatusString
 #define cublasGemmEx softBlasGemmEx
+
+/* cuDNN: convolutions, NHWC */
+#define GPU_HAS_CUDNN 1
+#define cudnnHandle_t softDnnHandle_t
+#define cudnnStatus_t softDnnStatus_t
+#define CUDNN_STATUS_SUCCESS SOFTDNN_STATUS_SUCCESS
+#define CUDNN_STATUS_BAD_PARAM SOFTDNN_STATUS_BAD_PARAM
+#define CUDNN_STATUS_NOT_SUPPORTED SOFTDNN_STATUS_NOT_SUPPORTED
+#define cudnnDataType_t softDnnDataType_t
+#define CUDNN_DATA_FLOAT SOFTDNN_DATA_FLOAT
+#define CUDNN_DATA_HALF SOFTDNN_DATA_HALF
+#define CUDNN_DATA_BFLOAT16 SOFTDNN_DATA_BFLOAT16
+#define cudnnTensorFormat_t softDnnTensorFormat_t
+#define CUDNN_TENSOR_NCHW SOFTDNN_TENSOR_NCHW
+#define CUDNN_TENSOR_NHWC SOFTDNN_TENSOR_NHWC
+#define cudnnConvolutionMode_t softDnnConvolutionMode_t
+#define CUDNN_CROSS_CORRELATION SOFTDNN_CROSS_CORRELATION
+#define cudnnConvolutionFwdAlgo_t softDnnForwardAlgo_t
+#define CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM SOFTDNN_FORWARD_ALGO_1
+#define cudnnConvolutionBwdDataAlgo_t softDnnDataAlgo_t
+#define CUDNN_CONVOLUTION_BWD_DATA_ALGO_1 SOFTDNN_DATA_ALGO_1
+#define cudnnConvolutionBwdFilterAlgo_t softDnnFilterAlgo_t
+#define CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1 SOFTDNN_FILTER_ALGO_1
+#define cudnnTensorDescriptor_t softDnnTensorDescriptor_t
+#define cudnnFilterDescriptor_t softDnnFilterDescriptor_t
+#define cudnnConvolutionDescriptor_t softDnnConvolutionDescriptor_t
+#define cudnnGetErrorString softDnnGetErrorString
+#define cudnnCreate softDnnCreate
+#define cudnnDestroy softDnnDestroy
+#define cudnnSetStream softDnnSetStream
+#define cudnnCreateTensorDescriptor softDnnCreateTensorDescriptor
+#define cudnnSetTensor4dDescriptor softDnnSetTensor4dDescriptor
+#define cudnnDestroyTensorDescriptor softDnnDestroyTensorDescriptor
+#define cudnnCreateFilterDescriptor softDnnCreateFilterDescriptor
+#define cudnnSetFilter4dDescriptor softDnnSetFilter4dDescriptor
+#define cudnnDestroyFilterDescriptor softDnnDestroyFilterDescriptor
+#define cudnnCreateConvolutionDescriptor softDnnCreateConvolutionDescriptor
+#define cudnnSetConvolution2dDescriptor softDnnSetConvolution2dDescriptor
+#define cudnnDestroyConvolutionDescriptor softDnnDestroyConvolutionDescriptor
+#define cudnnConvolutionForward softDnnConvolutionForward
+#define cudnnConvolutionBackwardData softDnnConvolutionBackwardData
+#define cudnnConvolutionBackwardFilter softDnnConvolutionBackwardFilter
+#define cudnnGetConvolutionForwardWorkspaceSize softDnnGetForwardWorkspaceSize
+#define cudnnGetConvolutionBackwardDataWorkspaceSize softDnnGetDataWorkspaceSize
+#define cudnnGetConvolutionBackwardFilterWorkspaceSize softDnnGetFilterWorkspaceSize
 
 /* NCCL */
 #define NCCL_UNIQUE_ID_BYTES SOFTNCCL_UNIQUE_ID_BYTES
