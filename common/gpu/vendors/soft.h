@@ -104,6 +104,7 @@ softError_t softStreamWaitEventAt(softStream_t stream, softEvent_t event, unsign
 #define cublasSetStream softBlasSetStream
 #define cublasGetStatusString softBlasGetStatusString
 #define cublasGemmEx softBlasGemmEx
+#define cublasGemmStridedBatchedEx softBlasGemmStridedBatchedEx
 
 /* NCCL */
 #define NCCL_UNIQUE_ID_BYTES SOFTNCCL_UNIQUE_ID_BYTES
