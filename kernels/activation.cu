@@ -48,6 +48,15 @@ struct GeluForward {
     }
 };
 
+/* x + bias is kept: the backward pass needs it. */
+struct BiasGelu {
+    template <class Y> static DEVICE void element(Y &y, Y &x, float bias)
+    {
+        x = x + bias;
+        GeluForward::element(y, x);
+    }
+};
+
 struct GeluBackward {
     template <class Y> static DEVICE void element(Y &dx, float dy, float x)
     {
@@ -117,6 +126,18 @@ cudaError_t kernel_relu_backward(enum element_type type, void *dx, const void *d
                                  cudaStream_t stream)
 {
     return launch_backward<ReluBackward>("relu_backward", 1, type, dx, dy, y, n, stream);
+}
+
+cudaError_t kernel_bias_gelu(enum element_type type, void *y, void *x, const void *bias, size_t rows, size_t columns,
+                             cudaStream_t stream)
+{
+    const size_t n = rows * columns;
+    return with_type(type, [&](auto zero) {
+        using T = decltype(zero);
+        const double bytes = sizeof(T) * (3.0 * n + columns);
+        return launch_matrix<BiasGelu>({"bias_gelu", 31.0 * n, bytes}, stream, rows, columns, out(static_cast<T *>(y), n),
+                                       inout(static_cast<T *>(x), n), by_column(static_cast<const T *>(bias), columns));
+    });
 }
 
 /* FLOPs: 6 for u, about 20 for the exponential, 4 for the rest. */

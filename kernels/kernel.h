@@ -10,6 +10,7 @@
  *   launch_matrix:   element(x...)     loads and stores of 16 bytes          the same row by row
  *   launch_rows:     row(r, group, x)  a warp a row, a block a long row      one lane; each, sum, max vectorised
  *   launch_columns:  term(), finish()  a block per 32 columns                tiles of 256 columns, rows outside
+ *   launch_column_pairs: the same, with two sums a column; a term knows its row
  *
  * Where the work is cut depends on the shape alone, never on the number of cores, and each sum has one fixed order: the
  * result is the same to the bit from run to run and for any number of cores (CPU and GPU differ in rounding).
@@ -24,8 +25,10 @@
 
 #ifdef __CUDACC__
 #define DEVICE __device__ __forceinline__
+#define ROLLED _Pragma("unroll 1") /* before a loop that costs more registers unrolled than it gains */
 #else
 #define DEVICE inline __attribute__((always_inline))
+#define ROLLED
 #endif
 
 #include "kernels/kernel_types.h"
@@ -44,6 +47,11 @@ struct Cost {
 struct Place {
     size_t index;
     size_t column;
+};
+
+/* Two terms, or two sums, of a column. */
+struct Pair {
+    float first, second;
 };
 
 /* Elements that fit one pack: the vector loads and stores of a GPU thread. */

@@ -234,6 +234,43 @@ inline cudaError_t launch_columns(const Cost &, cudaStream_t stream, size_t rows
                   columns, arguments...);
 }
 
+/* ---- column pairs: the same with two sums ---- */
+
+template <class K, class... Arguments>
+__global__ void __launch_bounds__(WARP *COLUMN_ROWS) column_pairs_body(size_t rows, size_t columns, Arguments... arguments)
+{
+    __shared__ Pair parts[COLUMN_ROWS][WARP];
+    const size_t column = blockIdx.x * static_cast<size_t>(WARP) + threadIdx.x;
+    Pair sum = {0, 0};
+    if (column < columns) {
+#pragma unroll 4
+        for (size_t row = threadIdx.y; row < rows; row += COLUMN_ROWS) {
+            const Pair term = K::term(row, row * columns + column, arguments.raw()...);
+            sum = {sum.first + term.first, sum.second + term.second};
+        }
+    }
+    parts[threadIdx.y][threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.y != 0 || column >= columns)
+        return;
+    for (unsigned y = 1; y < COLUMN_ROWS; y++) {
+        const Pair part = parts[y][threadIdx.x];
+        sum = {sum.first + part.first, sum.second + part.second};
+    }
+    K::finish(column, sum, arguments.raw()...);
+}
+
+template <class K, class... Arguments>
+inline cudaError_t launch_column_pairs(const Cost &, cudaStream_t stream, size_t rows, size_t columns,
+                                       Arguments... arguments)
+{
+    if (columns == 0)
+        return cudaSuccess;
+    const size_t blocks = (columns + WARP - 1) / WARP;
+    return launch(column_pairs_body<K, Arguments...>, static_cast<unsigned>(blocks), dim3(WARP, COLUMN_ROWS), stream, rows,
+                  columns, arguments...);
+}
+
 DEVICE void store_relaxed(float *to, float x) { *to = x; }
 DEVICE void atomic_add(int32_t *counter, int32_t x) { atomicAdd(counter, x); }
 

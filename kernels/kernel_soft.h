@@ -279,6 +279,57 @@ inline softError_t launch_columns(const Cost &cost, softStream_t stream, size_t 
     return launch(cost, stream, columns_body<K, Arguments...>, parts_for(rows * columns, tiles), rows, columns, arguments...);
 }
 
+/* ---- column pairs: the same with two accumulators a column; term(row, index, ...) ---- */
+
+template <class K, class... Raw>
+DEVICE void column_pair_tile(size_t first, size_t width, size_t rows, size_t columns, Raw... raw)
+{
+    float sums[COLUMN_TILE] = {}, others[COLUMN_TILE] = {};
+    size_t row = 0;
+    for (; row + 2 <= rows; row += 2) {
+        const size_t start = row * columns + first;
+#pragma omp simd
+        for (size_t i = 0; i < width; i++) {
+            const Pair a = K::term(row, start + i, raw...), b = K::term(row + 1, start + columns + i, raw...);
+            sums[i] += a.first + b.first;
+            others[i] += a.second + b.second;
+        }
+    }
+    if (row < rows) {
+#pragma omp simd
+        for (size_t i = 0; i < width; i++) {
+            const Pair a = K::term(row, row * columns + first + i, raw...);
+            sums[i] += a.first;
+            others[i] += a.second;
+        }
+    }
+    for (size_t i = 0; i < width; i++)
+        K::finish(first + i, Pair{sums[i], others[i]}, raw...);
+}
+
+template <class K, class... Arguments> void column_pairs_body(const void *bytes, unsigned block, unsigned blocks)
+{
+    const auto &work = *static_cast<const Work<Arguments...> *>(bytes);
+    const Range tiles = part((work.columns + COLUMN_TILE - 1) / COLUMN_TILE, block, blocks);
+    spread(work.arguments, [&](auto... a) {
+        for (size_t first = tiles.begin * COLUMN_TILE; first < tiles.end * COLUMN_TILE; first += COLUMN_TILE) {
+            const size_t left = work.columns - first;
+            column_pair_tile<K>(first, left < COLUMN_TILE ? left : COLUMN_TILE, work.rows, work.columns, a.raw()...);
+        }
+    });
+}
+
+template <class K, class... Arguments>
+inline softError_t launch_column_pairs(const Cost &cost, softStream_t stream, size_t rows, size_t columns,
+                                       Arguments... arguments)
+{
+    if (columns == 0)
+        return softSuccess;
+    const size_t tiles = (columns + COLUMN_TILE - 1) / COLUMN_TILE;
+    return launch(cost, stream, column_pairs_body<K, Arguments...>, parts_for(rows * columns, tiles), rows, columns,
+                  arguments...);
+}
+
 /* Any number of lanes and cores may store the same value. */
 DEVICE void store_relaxed(float *to, float x) { __atomic_store(to, &x, __ATOMIC_RELAXED); }
 DEVICE void atomic_add(int32_t *counter, int32_t x) { __atomic_fetch_add(counter, x, __ATOMIC_RELAXED); }

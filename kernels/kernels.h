@@ -46,7 +46,52 @@ cudaError_t kernel_relu_forward(enum element_type type, void *y, const void *x, 
 /* GPT-2's tanh form: 0.5 x (1 + tanh(sqrt(2/pi)(x + 0.044715 x^3))). */
 cudaError_t kernel_gelu_forward(enum element_type type, void *y, const void *x, size_t n, cudaStream_t stream);
 cudaError_t kernel_gelu_backward(enum element_type type, void *dx, const void *dy, const void *x, size_t n,
-                                 cudaStream_t stream);
+                                 cudaStream_t stream); /* dx may be dy */
+/* x += bias, in place; y = gelu(x). */
+cudaError_t kernel_bias_gelu(enum element_type type, void *y, void *x, const void *bias, size_t rows, size_t columns,
+                             cudaStream_t stream);
+
+/* ---- layernorm.cu ---- x, y and their gradients [rows][columns]; mean, rstd [rows]; gamma, beta, bias [columns] */
+/* If residual is not NULL, first x = (x + bias) + residual, in place. Then y = (x - mean) rstd gamma + beta. */
+cudaError_t kernel_layernorm_forward(enum element_type type, void *y, float *mean, float *rstd, void *x, const void *residual,
+                                     const void *bias, const void *gamma, const void *beta, size_t rows, size_t columns,
+                                     float epsilon, cudaStream_t stream);
+/* dx = (accumulate ? dx : 0) + the gradient of x; mean and rstd are the forward pass's. */
+cudaError_t kernel_layernorm_backward(enum element_type type, void *dx, const void *dy, const void *x, const float *mean,
+                                      const float *rstd, const void *gamma, size_t rows, size_t columns, int accumulate,
+                                      cudaStream_t stream);
+/* Gradients of gamma and beta, added to what is there if accumulate. */
+cudaError_t kernel_layernorm_parameters(enum element_type type, void *dgamma, void *dbeta, const void *dy, const void *x,
+                                        const float *mean, const float *rstd, size_t rows, size_t columns, int accumulate,
+                                        cudaStream_t stream);
+
+/* ---- attention.cu ---- */
+/* scores[rows][columns], in place: row r sees its first n = first + r % block_rows + 1 <= columns elements, which become
+ * softmax(scale scores); the others are not read and become 0. */
+cudaError_t kernel_causal_softmax_forward(enum element_type type, void *scores, size_t rows, size_t columns, size_t block_rows,
+                                          size_t first, float scale, cudaStream_t stream);
+/* d_scores, in place, from the gradient of the probabilities to that of the scores: scale p (d - sum p d); 0 beyond. */
+cudaError_t kernel_causal_softmax_backward(enum element_type type, void *d_scores, const void *probabilities, size_t rows,
+                                           size_t columns, size_t block_rows, size_t first, float scale, cudaStream_t stream);
+/* heads[parts][batch][head_count][tokens][width] = x[batch][tokens][parts][head_count][width] + bias[parts][head_count][width]
+ * (bias may be NULL), and back. */
+cudaError_t kernel_heads_split(enum element_type type, void *heads, const void *x, const void *bias, size_t batch, size_t tokens,
+                               size_t head_count, size_t width, size_t parts, cudaStream_t stream);
+cudaError_t kernel_heads_merge(enum element_type type, void *x, const void *heads, size_t batch, size_t tokens,
+                               size_t head_count, size_t width, size_t parts, cudaStream_t stream);
+
+/* ---- embedding.cu ---- */
+/* y[r] = table[tokens[r]] + positions[r % period]; table [vocabulary][columns]; positions [period][columns] or NULL. A token
+ * outside [0, vocabulary) gives NaN. */
+cudaError_t kernel_embedding_forward(enum element_type type, void *y, const void *table, const void *positions,
+                                     const int32_t *tokens, size_t rows, size_t columns, size_t vocabulary, size_t period,
+                                     cudaStream_t stream);
+/* order[n]: the places 0 .. n-1 sorted by their tokens, equal ones by place; n < 2^24. */
+cudaError_t kernel_embedding_order(int32_t *order, const int32_t *tokens, size_t n, cudaStream_t stream);
+/* d_table[tokens[r]] += dy[r] for all rows, equal tokens summed in the order of their places; order: of these tokens. A token
+ * outside the table adds nothing. */
+cudaError_t kernel_embedding_backward(enum element_type type, void *d_table, const void *dy, const int32_t *tokens,
+                                      const int32_t *order, size_t rows, size_t columns, size_t vocabulary, cudaStream_t stream);
 
 /* ---- reduction.cu ---- */
 /* out[columns] = (accumulate ? out : 0) + sum over rows of x[rows][columns]: a bias gradient. rows = 0: zeros (or kept). */

@@ -31,6 +31,12 @@ struct product {
 };
 int product_enqueue(const struct replica *replica, const struct product *product);
 
+/* `count` products of one shape; each of their matrices lies `stride` elements behind the one before. */
+struct batch_of_products {
+    size_t count, stride_c, stride_a, stride_b;
+};
+int products_enqueue(const struct replica *replica, const struct product *first, const struct batch_of_products *batch);
+
 /* One backward pass on its way through the layers, last layer first. */
 struct backward {
     struct replica *replica;
@@ -50,8 +56,26 @@ int backward_ready(const struct backward *pass, int index);
 int linear_forward(const struct replica *replica, void *y, const void *x, size_t rows, int weight);
 
 /* Gradients of parameters weight and weight + 1 (has_bias) from dy [rows][out] and x [rows][in], ready in PyTorch's
- * order, bias first; then dx [rows][in] = dy W if dx is not NULL. */
+ * order, bias first; then dx [rows][in] = dy W if dx is not NULL. dx may be x, which nobody needs any more. */
 int linear_backward(const struct backward *pass, void *dx, const void *dy, const void *x, size_t rows, int weight,
                     bool has_bias);
+
+#define LAYERNORM_EPSILON 1e-5F /* PyTorch's default */
+
+/* What a layer adds to the residual stream: parameter `bias` and the stream as it was before that layer. */
+struct residual {
+    const void *stream; /* [rows][columns] */
+    int bias;
+};
+
+/* If residual: x += bias + residual->stream, in place. Then y = LayerNorm(x) with parameters weight (gamma) and weight + 1.
+ * statistics [2][rows] floats: kept for the backward pass. x, y [rows][columns]. */
+int layernorm_forward(const struct replica *replica, void *y, float *statistics, void *x, const struct residual *residual,
+                      size_t rows, int weight);
+
+/* Gradients of parameters weight and weight + 1, ready in this order (PyTorch's); then dx = (add ? dx : 0) + the gradient of
+ * x. */
+int layernorm_backward(const struct backward *pass, void *dx, bool add, const void *dy, const float *statistics, const void *x,
+                       size_t rows, int weight);
 
 #endif

@@ -37,6 +37,19 @@ int product_enqueue(const struct replica *replica, const struct product *p)
     return EXIT_OK;
 }
 
+int products_enqueue(const struct replica *replica, const struct product *p, const struct batch_of_products *batch)
+{
+    static const float alpha = 1;
+    cudaDataType_t type = element_blas_type(replica_type(replica));
+    int ld_a = (int)(p->op_a == CUBLAS_OP_N ? p->k : p->rows), ld_b = (int)(p->op_b == CUBLAS_OP_N ? p->columns : p->k);
+
+    GPU_TRY(cublasGemmStridedBatchedEx(replica->blas, p->op_b, p->op_a, (int)p->columns, (int)p->rows, (int)p->k, &alpha, p->b,
+                                       type, ld_b, (long long)batch->stride_b, p->a, type, ld_a, (long long)batch->stride_a,
+                                       &p->beta, p->c, type, (int)p->columns, (long long)batch->stride_c, (int)batch->count,
+                                       CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+    return EXIT_OK;
+}
+
 int backward_begin(const struct backward *pass)
 {
     struct replica *replica = pass->replica;

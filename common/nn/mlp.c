@@ -78,6 +78,8 @@ static int mlp_describe(struct model *model, const struct model_settings *settin
     }
     for (size_t layer = 0; layer <= s->depth; layer++)
         describe_layer(model, layer);
+    snprintf(model->text, sizeof model->text, "inputs=%zu width=%zu depth=%zu classes=%zu", s->inputs, s->width, s->depth,
+             s->classes);
     model->input_count = s->inputs;
     model->targets = 1;
     model->classes = s->classes;

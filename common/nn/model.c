@@ -13,7 +13,8 @@
 #include "sys/log.h"
 #include "sys/nearest.h"
 
-static const struct model_type *const model_types[] = {&model_mlp};
+static const struct model_type *const model_types[] = {&model_mlp, &model_gpt_tiny, &model_gpt_nano, &model_gpt_micro,
+                                                     &model_gpt2_124m};
 
 #define MODEL_TYPES (sizeof model_types / sizeof model_types[0])
 

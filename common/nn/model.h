@@ -31,8 +31,9 @@ struct parameter {
 };
 
 struct model_settings {
-    size_t inputs, width, depth, classes; /* mlp; 0: the model's default or what the data says */
-    enum element_type type;               /* of parameters, activations, logits and gradients on the devices */
+    size_t inputs, width, depth, classes;    /* mlp; 0: the model's default or what the data says */
+    size_t layers, heads, block, vocabulary; /* gpt, with width; 0: as the model's name says (tests give others) */
+    enum element_type type; /* of parameters, activations, logits and gradients on the devices */
 };
 
 struct model;
@@ -60,7 +61,8 @@ struct model_type {
 
 struct model {
     const struct model_type *type;
-    struct model_settings settings; /* resolved: no zeros */
+    struct model_settings settings; /* resolved: no zeros where the model has such a setting */
+    char text[128];                 /* the same for people and checkpoints: "width=1024 depth=4"; by describe */
     struct parameter *parameters;   /* registration order */
     int parameter_count;
     size_t parameter_elements; /* sum of counts: what is printed as "params" */

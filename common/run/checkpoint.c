@@ -101,10 +101,7 @@ static const char format[] = "dpbench checkpoint 1";
 /* "mlp inputs=784 width=1024 depth=4 classes=10": equal texts are equal models. */
 static void model_text(char *text, size_t size, const struct model *model)
 {
-    const struct model_settings *s = &model->settings;
-
-    snprintf(text, size, "%s inputs=%zu width=%zu depth=%zu classes=%zu", model->type->name, s->inputs, s->width,
-             s->depth, s->classes);
+    snprintf(text, size, "%s %s", model->type->name, model->text);
 }
 
 static const char *optimizer_text(const struct optimizer *optimizer)

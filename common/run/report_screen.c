@@ -119,15 +119,14 @@ static void print_optimizer(const struct options *options)
 void screen_start(const struct engine *engine)
 {
     const struct options *options = engine->options;
-    const struct model_settings *s = &engine->model.settings;
 
     if (engine->world->rank != 0)
         return;
     rule();
     ROW("strategy", "%s", strategy_text(options));
     ROW("devices", "%d; the first is %s", options->gpus, engine->device_name);
-    ROW("model", "%s: %zu -> %zu x %zu -> %zu, %zu parameters", options->model, s->inputs, s->depth, s->width,
-        s->classes, engine->model.parameter_elements);
+    ROW("model", "%s, %zu parameters", options->model, engine->model.parameter_elements);
+    ROW("sizes", "%s", engine->model.text);
     if (engine->dataset.resident)
         ROW("data", "%s, resident on the device", engine->dataset.name);
     else

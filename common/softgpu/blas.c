@@ -25,6 +25,8 @@ const struct blas_engine *const blas_native = &blas_plain;
 /* Smaller tiles keep more cores busy, larger ones waste less on packing: 256 is some 5 % slower on one core. */
 #define TILE_M 512
 #define TILE_N 512
+/* Less than this is not worth a part of its own in a batch (some 40 us of one core). */
+#define GROUP_FLOPS 4e6
 
 struct softBlas {
     softStream_t stream;
@@ -43,7 +45,7 @@ static void annotate(const void *matrix, int rows, int columns, int ld, size_t s
         library_touches((const char *)matrix + (size_t)column * (size_t)ld * size, (size_t)rows * size, written);
 }
 
-static void annotate_product(const struct blas_product *p)
+static void annotate_entry(const struct blas_product *p)
 {
     const size_t size = blas_type_size(p->type_ab);
     if (p->k > 0) {
@@ -51,6 +53,14 @@ static void annotate_product(const struct blas_product *p)
         annotate(p->b, p->transpose_b ? p->n : p->k, p->transpose_b ? p->k : p->n, p->ldb, size, false);
     }
     annotate(p->c, p->m, p->n, p->ldc, blas_type_size(p->type_c), true);
+}
+
+static void annotate_product(const struct blas_product *p)
+{
+    for (int i = 0; i < p->batch; i++) {
+        const struct blas_product entry = blas_entries(p, i, 1);
+        annotate_entry(&entry);
+    }
 }
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------------- */
@@ -96,15 +106,37 @@ static struct blas_product tile_of(const struct blas_product *whole, unsigned ti
     return part;
 }
 
+/* A batch is cut into groups of whole entries, never within one. */
+static int group_size(const struct blas_product *p)
+{
+    const double entries = GROUP_FLOPS / (2.0 * p->m * p->n * (p->k > 0 ? p->k : 1));
+    return entries >= p->batch ? p->batch : 1 + (int)entries;
+}
+
+static unsigned part_count(const struct blas_product *p)
+{
+    if (p->batch > 1)
+        return (unsigned)((p->batch + group_size(p) - 1) / group_size(p));
+    return tile_count(p->m, TILE_M) * tile_count(p->n, TILE_N);
+}
+
+static struct blas_product part_of(const struct blas_product *whole, unsigned part)
+{
+    if (whole->batch == 1)
+        return tile_of(whole, part);
+    const int size = group_size(whole), first = (int)part * size;
+    return blas_entries(whole, first, whole->batch - first < size ? whole->batch - first : size);
+}
+
 static void product_body(const void *arguments, unsigned block, unsigned blocks)
 {
     const struct work *work = arguments;
     const struct blas_product *whole = &work->product;
-    const unsigned tiles = tile_count(whole->m, TILE_M) * tile_count(whole->n, TILE_N);
-    const unsigned begin = (unsigned)((uint64_t)tiles * block / blocks);
-    const unsigned end = (unsigned)((uint64_t)tiles * (block + 1) / blocks);
-    for (unsigned tile = begin; tile < end; tile++) {
-        const struct blas_product part = tile_of(whole, tile);
+    const unsigned parts = part_count(whole);
+    const unsigned begin = (unsigned)((uint64_t)parts * block / blocks);
+    const unsigned end = (unsigned)((uint64_t)parts * (block + 1) / blocks);
+    for (unsigned i = begin; i < end; i++) {
+        const struct blas_product part = part_of(whole, i);
         annotate_product(&part);
         const struct blas_engine *able = part.k == 0 ? &blas_plain : engine_for(part.type_ab, part.type_c);
         library_look_away(true);
@@ -176,26 +208,42 @@ static bool valid(const struct blas_product *p)
                   p->ldc, rows_a, rows_b, p->m);
         return false;
     }
+    if (p->batch < 0 || p->stride_a < 0 || p->stride_b < 0 || (p->batch > 1 && p->stride_c < (long long)p->ldc * (p->n - 1) + p->m)) {
+        soft_fail(softErrorInvalidValue, "gemm: batch %d, strides %lld, %lld must be at least 0, that of C (%lld) its extent",
+                  p->batch, p->stride_a, p->stride_b, p->stride_c);
+        return false;
+    }
     return true;
 }
 
-/* Device -> kernel address of a matrix as stored: rows x columns with leading dimension ld. */
-static softError_t translate(softStream_t stream, const void *matrix, softDataType_t type, int rows, int columns, int ld,
+/* A matrix as stored, the first of its batch: rows x columns with leading dimension ld. */
+struct stored {
+    const void *matrix;
+    int rows, columns, ld;
+    long long stride;
+};
+
+/* Device -> kernel address of the whole batch. */
+static softError_t translate(softStream_t stream, const struct blas_product *p, const struct stored *m, softDataType_t type,
                              bool written, void **translated)
 {
-    const size_t elements = (size_t)(columns - 1) * (size_t)ld + (size_t)rows;
-    const struct soft_span span = {matrix, elements * blas_type_size(type), written};
+    const size_t before = (size_t)(p->batch - 1) * (size_t)m->stride;
+    const size_t elements = before + (size_t)(m->columns - 1) * (size_t)m->ld + (size_t)m->rows;
+    const struct soft_span span = {m->matrix, elements * blas_type_size(type), written};
     return softTranslate(stream, "gemm", &span, translated);
 }
 
 static softError_t translate_product(softStream_t stream, struct blas_product *p)
 {
+    const struct stored stored_a = {p->a, p->transpose_a ? p->k : p->m, p->transpose_a ? p->m : p->k, p->lda, p->stride_a};
+    const struct stored stored_b = {p->b, p->transpose_b ? p->n : p->k, p->transpose_b ? p->k : p->n, p->ldb, p->stride_b};
+    const struct stored stored_c = {p->c, p->m, p->n, p->ldc, p->stride_c};
     void *a = NULL, *b = NULL, *c = NULL;
-    softError_t error = translate(stream, p->c, p->type_c, p->m, p->n, p->ldc, true, &c);
+    softError_t error = translate(stream, p, &stored_c, p->type_c, true, &c);
     if (!error && p->k > 0)
-        error = translate(stream, p->a, p->type_ab, p->transpose_a ? p->k : p->m, p->transpose_a ? p->m : p->k, p->lda, false, &a);
+        error = translate(stream, p, &stored_a, p->type_ab, false, &a);
     if (!error && p->k > 0)
-        error = translate(stream, p->b, p->type_ab, p->transpose_b ? p->n : p->k, p->transpose_b ? p->k : p->n, p->ldb, false, &b);
+        error = translate(stream, p, &stored_b, p->type_ab, false, &b);
     p->a = a;
     p->b = b;
     p->c = c;
@@ -206,20 +254,36 @@ static softBlasStatus_t enqueue(softStream_t stream, struct blas_product *p)
 {
     if (translate_product(stream, p))
         return SOFTBLAS_STATUS_EXECUTION_FAILED;
-    const double m = p->m, n = p->n, k = p->k;
+    const double m = p->m, n = p->n, k = p->k, batch = p->batch;
     const double size = (double)blas_type_size(p->type_ab), size_c = (double)blas_type_size(p->type_c);
-    const struct soft_cost cost = {.name = "gemm", .flops = 2 * m * n * k, .product = true,
-                                   .bytes = (m * k + k * n) * size + m * n * size_c * (p->beta != 0 ? 2 : 1)};
+    const double read_a = m * k * (p->stride_a ? batch : 1), read_b = k * n * (p->stride_b ? batch : 1);
+    const struct soft_cost cost = {.name = batch > 1 ? "gemm_batched" : "gemm", .flops = 2 * m * n * k * batch, .product = true,
+                                   .bytes = (read_a + read_b) * size + m * n * batch * size_c * (p->beta != 0 ? 2 : 1)};
     const struct work work = {*p, soft_stream_device(stream)};
-    const unsigned tiles = tile_count(p->m, TILE_M) * tile_count(p->n, TILE_N);
-    return softLaunch(stream, &cost, product_body, &work, sizeof work, tiles) ? SOFTBLAS_STATUS_EXECUTION_FAILED
-                                                                              : SOFTBLAS_STATUS_SUCCESS;
+    return softLaunch(stream, &cost, product_body, &work, sizeof work, part_count(p)) ? SOFTBLAS_STATUS_EXECUTION_FAILED
+                                                                                      : SOFTBLAS_STATUS_SUCCESS;
 }
 
-softBlasStatus_t softBlasGemmEx(softBlasHandle_t handle, softBlasOperation_t op_a, softBlasOperation_t op_b, int m, int n,
-                                int k, const void *alpha, const void *a, softDataType_t a_type, int lda, const void *b,
-                                softDataType_t b_type, int ldb, const void *beta, void *c, softDataType_t c_type, int ldc,
-                                softBlasComputeType_t compute, softBlasGemmAlgo_t algorithm)
+/* Once the arguments are known to be some: are they right, and is there anything to do? */
+static softBlasStatus_t check_and_enqueue(softStream_t stream, struct blas_product *p)
+{
+    if (!valid(p))
+        return SOFTBLAS_STATUS_INVALID_VALUE;
+    if (p->alpha == 0)
+        p->k = 0;
+    if (p->batch == 0 || p->m == 0 || p->n == 0 || (p->k == 0 && p->beta == 1))
+        return SOFTBLAS_STATUS_SUCCESS;
+    if (p->k == 0 && p->beta != 0 && p->type_c != SOFT_R_32F)
+        return SOFTBLAS_STATUS_NOT_SUPPORTED;
+    return enqueue(stream, p);
+}
+
+softBlasStatus_t softBlasGemmStridedBatchedEx(softBlasHandle_t handle, softBlasOperation_t op_a, softBlasOperation_t op_b,
+                                              int m, int n, int k, const void *alpha, const void *a,
+                                              softDataType_t a_type, int lda, long long stride_a, const void *b,
+                                              softDataType_t b_type, int ldb, long long stride_b, const void *beta,
+                                              void *c, softDataType_t c_type, int ldc, long long stride_c, int batch,
+                                              softBlasComputeType_t compute, softBlasGemmAlgo_t algorithm)
 {
     SOFT_HOST_CALL("cublasGemmEx");
     if (!handle)
@@ -232,16 +296,18 @@ softBlasStatus_t softBlasGemmEx(softBlasHandle_t handle, softBlasOperation_t op_
         return SOFTBLAS_STATUS_NOT_SUPPORTED;
     struct blas_product product = {
         .a = a, .b = b, .c = c, .m = m, .n = n, .k = k, .lda = lda, .ldb = ldb, .ldc = ldc,
+        .batch = batch, .stride_a = stride_a, .stride_b = stride_b, .stride_c = stride_c,
         .transpose_a = op_a == SOFTBLAS_OP_T, .transpose_b = op_b == SOFTBLAS_OP_T,
         .type_ab = a_type, .type_c = c_type, .alpha = *(const float *)alpha, .beta = *(const float *)beta,
     };
-    if (!valid(&product))
-        return SOFTBLAS_STATUS_INVALID_VALUE;
-    if (product.alpha == 0)
-        product.k = 0;
-    if (m == 0 || n == 0 || (product.k == 0 && product.beta == 1))
-        return SOFTBLAS_STATUS_SUCCESS;
-    if (product.k == 0 && product.beta != 0 && c_type != SOFT_R_32F)
-        return SOFTBLAS_STATUS_NOT_SUPPORTED;
-    return enqueue(handle->stream, &product);
+    return check_and_enqueue(handle->stream, &product);
+}
+
+softBlasStatus_t softBlasGemmEx(softBlasHandle_t handle, softBlasOperation_t op_a, softBlasOperation_t op_b, int m, int n,
+                                int k, const void *alpha, const void *a, softDataType_t a_type, int lda, const void *b,
+                                softDataType_t b_type, int ldb, const void *beta, void *c, softDataType_t c_type, int ldc,
+                                softBlasComputeType_t compute, softBlasGemmAlgo_t algorithm)
+{
+    return softBlasGemmStridedBatchedEx(handle, op_a, op_b, m, n, k, alpha, a, a_type, lda, 0, b, b_type, ldb, 0, beta, c, c_type,
+                                        ldc, 0, 1, compute, algorithm);
 }

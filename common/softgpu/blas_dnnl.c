@@ -89,11 +89,36 @@ static dnnl_data_type_t type_of(softDataType_t type)
     return type == SOFT_R_32F ? dnnl_f32 : type == SOFT_R_16BF ? dnnl_bf16 : dnnl_f16;
 }
 
-static dnnl_status_t make_layout(dnnl_layout *layout, int rows, int columns, softDataType_t type, int row_stride,
-                                 int column_stride)
+/* How a row-major matrix lies in memory; `entry` elements on lies the next one of its batch (0: the same one serves all). */
+struct matrix {
+    int rows, columns, row_stride, column_stride;
+    long long entry;
+    softDataType_t type;
+};
+
+static dnnl_status_t make_layout(dnnl_layout *layout, int batch, const struct matrix *m)
 {
-    const dnnl_dims_t dims = {rows, columns}, strides = {row_stride, column_stride};
-    return dnnl_layout_create(layout, dims, type_of(type), strides);
+    if (batch == 1) {
+        const dnnl_dims_t dims = {m->rows, m->columns}, strides = {m->row_stride, m->column_stride};
+        return dnnl_layout_create(layout, 2, dims, type_of(m->type), strides);
+    }
+    const dnnl_dims_t dims = {m->entry ? batch : 1, m->rows, m->columns};
+    const dnnl_dims_t strides = {m->entry ? m->entry : (dnnl_dim_t)m->rows * m->columns, m->row_stride, m->column_stride};
+    return dnnl_layout_create(layout, 3, dims, type_of(m->type), strides);
+}
+
+static dnnl_status_t make_layouts(dnnl_layout layouts[3], const struct blas_product *p)
+{
+    const bool ta = p->transpose_a, tb = p->transpose_b;
+    const struct matrix matrices[3] = {
+        {p->n, p->k, tb ? 1 : p->ldb, tb ? p->ldb : 1, p->stride_b, p->type_ab},
+        {p->k, p->m, ta ? 1 : p->lda, ta ? p->lda : 1, p->stride_a, p->type_ab},
+        {p->n, p->m, p->ldc, 1, p->stride_c, p->type_c},
+    };
+    dnnl_status_t status = dnnl_success;
+    for (int i = 0; i < 3 && !status; i++)
+        status = make_layout(&layouts[i], p->batch, &matrices[i]);
+    return status;
 }
 
 /* alpha scales the product, then beta C is added; neither is there when it changes nothing. */
@@ -132,12 +157,7 @@ static dnnl_status_t make_primitive(struct prepared *out, dnnl_engine_t engine)
     dnnl_layout layouts[3];
     memset(layouts, 0, sizeof layouts);
     dnnl_primitive_desc_t description = NULL;
-    dnnl_status_t status = make_layout(&layouts[0], p->n, p->k, p->type_ab, p->transpose_b ? 1 : p->ldb,
-                                       p->transpose_b ? p->ldb : 1);
-    if (!status)
-        status = make_layout(&layouts[1], p->k, p->m, p->type_ab, p->transpose_a ? 1 : p->lda, p->transpose_a ? p->lda : 1);
-    if (!status)
-        status = make_layout(&layouts[2], p->n, p->m, p->type_c, p->ldc, 1);
+    dnnl_status_t status = make_layouts(layouts, p);
     if (!status)
         status = describe(&description, engine, p, layouts);
     if (!status)
@@ -159,7 +179,8 @@ static bool same_shape(const struct blas_product *p, const struct blas_product *
 {
     return p->m == q->m && p->n == q->n && p->k == q->k && p->lda == q->lda && p->ldb == q->ldb && p->ldc == q->ldc &&
            p->transpose_a == q->transpose_a && p->transpose_b == q->transpose_b && p->type_ab == q->type_ab &&
-           p->type_c == q->type_c && p->alpha == q->alpha && p->beta == q->beta;
+           p->type_c == q->type_c && p->alpha == q->alpha && p->beta == q->beta && p->batch == q->batch &&
+           p->stride_a == q->stride_a && p->stride_b == q->stride_b && p->stride_c == q->stride_c;
 }
 
 /* The primitive for this shape, made on first use; NULL if oneDNN can't. */
@@ -217,7 +238,8 @@ static bool supports(softDataType_t type_ab, softDataType_t type_c)
     if (known)
         return known == 1;
     const struct blas_product small = {
-        .m = 32, .n = 32, .k = 32, .lda = 32, .ldb = 32, .ldc = 32, .type_ab = type_ab, .type_c = type_c, .alpha = 1};
+        .m = 32, .n = 32, .k = 32, .lda = 32, .ldb = 32, .ldc = 32, .batch = 1, .type_ab = type_ab, .type_c = type_c,
+        .alpha = 1};
     struct thread_state *state = state_of_thread();
     known = state && prepare(state, &small) ? 1 : 2;
     __atomic_store_n(answer, known, __ATOMIC_RELAXED);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What differs between oneDNN 2.6 and 3 in the few functions that blas_dnnl.c needs. A layout is a matrix's memory
- * descriptor: a struct in version 2, a handle in version 3.
+ * What differs between oneDNN 2.6 and 3 in the few functions that blas_dnnl.c needs. A layout is the memory
+ * descriptor of a matrix, or of a batch of them: a struct in version 2, a handle in version 3.
  */
 #ifndef SOFTGPU_BLAS_DNNL_VERSION_H
 #define SOFTGPU_BLAS_DNNL_VERSION_H
@@ -12,10 +12,10 @@ typedef dnnl_memory_desc_t dnnl_layout;
 
 #if DNNL_VERSION_MAJOR >= 3
 
-static inline dnnl_status_t dnnl_layout_create(dnnl_layout *layout, const dnnl_dims_t dims, dnnl_data_type_t type,
+static inline dnnl_status_t dnnl_layout_create(dnnl_layout *layout, int axes, const dnnl_dims_t dims, dnnl_data_type_t type,
                                                const dnnl_dims_t strides)
 {
-    return dnnl_memory_desc_create_with_strides(layout, 2, dims, type, strides);
+    return dnnl_memory_desc_create_with_strides(layout, axes, dims, type, strides);
 }
 
 static inline void dnnl_layout_destroy(dnnl_layout *layout)
@@ -48,10 +48,10 @@ static inline dnnl_status_t dnnl_append_sum(dnnl_post_ops_t operations, float fa
 
 #else
 
-static inline dnnl_status_t dnnl_layout_create(dnnl_layout *layout, const dnnl_dims_t dims, dnnl_data_type_t type,
+static inline dnnl_status_t dnnl_layout_create(dnnl_layout *layout, int axes, const dnnl_dims_t dims, dnnl_data_type_t type,
                                                const dnnl_dims_t strides)
 {
-    return dnnl_memory_desc_init_by_strides(layout, 2, dims, type, strides);
+    return dnnl_memory_desc_init_by_strides(layout, axes, dims, type, strides);
 }
 
 static inline void dnnl_layout_destroy(dnnl_layout *layout) { (void)layout; }

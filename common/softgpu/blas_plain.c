@@ -85,7 +85,7 @@ static void block(const struct blas_product *p, float panel[DEPTH][ROWS], int fi
     }
 }
 
-static const char *run(const struct blas_product *p)
+static void run_one(const struct blas_product *p)
 {
     _Alignas(64) float panel[DEPTH][ROWS];
     if (p->beta != 1)
@@ -97,6 +97,14 @@ static const char *run(const struct blas_product *p)
             for (int first_column = 0; first_column < p->n; first_column += COLUMNS)
                 block(p, panel, first_row, first_column, first_k, depth);
         }
+    }
+}
+
+static const char *run(const struct blas_product *p)
+{
+    for (int i = 0; i < p->batch; i++) {
+        const struct blas_product entry = blas_entries(p, i, 1);
+        run_one(&entry);
     }
     return NULL;
 }

@@ -145,6 +145,14 @@ softBlasStatus_t softBlasGemmEx(softBlasHandle_t handle, softBlasOperation_t op_
                                 const void *b, softDataType_t b_type, int ldb, const void *beta, void *c,
                                 softDataType_t c_type, int ldc, softBlasComputeType_t compute,
                                 softBlasGemmAlgo_t algorithm);
+/* `batch` products of one shape, as cublasGemmStridedBatchedEx: matrix i of A begins i stride_a elements behind the first; 0: all
+ * use the same one (not C, unless batch is 1). */
+softBlasStatus_t softBlasGemmStridedBatchedEx(softBlasHandle_t handle, softBlasOperation_t op_a, softBlasOperation_t op_b,
+                                              int m, int n, int k, const void *alpha, const void *a,
+                                              softDataType_t a_type, int lda, long long stride_a, const void *b,
+                                              softDataType_t b_type, int ldb, long long stride_b, const void *beta,
+                                              void *c, softDataType_t c_type, int ldc, long long stride_c, int batch,
+                                              softBlasComputeType_t compute, softBlasGemmAlgo_t algorithm);
 
 /* ---- NCCL ------------------------------------------------------------------------------------ */
 

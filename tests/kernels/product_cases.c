@@ -222,11 +222,96 @@ static void run_bf16(const void *argument)
     LAUNCH(cublasDestroy(handle));
 }
 
+/* ---- batches ------------------------------------------------------------------------------------------------------------- */
+
+/* A batch of p, with `gap` elements between matrices; shared: one A serves all. Gaps must stay untouched. */
+static void run_batch(cublasHandle_t handle, const struct product *p, int batch, int gap, bool shared)
+{
+    const struct operands one = make_operands(p);
+    const size_t entries = (size_t)batch, stride_a = shared ? 0 : one.count_a + (size_t)gap;
+    const size_t stride_b = one.count_b + (size_t)gap, stride_c = one.count_c + (size_t)gap;
+    const size_t n_a = stride_a * entries + one.count_a, n_b = stride_b * entries, n_c = stride_c * entries;
+    float *a = test_memory(n_a * sizeof *a), *b = test_memory(n_b * sizeof *b), *c = test_memory(n_c * sizeof *c);
+    double *expected = test_memory(n_c * sizeof *expected);
+    test_random(a, n_a, 63);
+    test_random(b, n_b, 64);
+    test_random(c, n_c, 65);
+    for (size_t i = 0; i < n_c; i++)
+        expected[i] = (double)c[i];
+    for (size_t i = 0; i < entries; i++) {
+        struct operands entry = one;
+        entry.a = a + i * stride_a;
+        entry.b = b + i * stride_b;
+        entry.c = c + i * stride_c;
+        double *result = reference(p, &entry);
+        memcpy(expected + i * stride_c, result, one.count_c * sizeof *result);
+        free(result);
+    }
+    const float *device_a = test_device(a, n_a * sizeof *a, 4), *device_b = test_device(b, n_b * sizeof *b, 0);
+    float *device_c = test_device(c, n_c * sizeof *c, 0);
+    LAUNCH(cublasGemmStridedBatchedEx(handle, p->op_a, p->op_b, p->m, p->n, p->k, &p->alpha, device_a, CUDA_R_32F, one.lda,
+                                      (long long)stride_a, device_b, CUDA_R_32F, one.ldb, (long long)stride_b, &p->beta, device_c,
+                                      CUDA_R_32F, one.ldc, (long long)stride_c, batch, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+    test_read(c, device_c, n_c * sizeof *c);
+    char label[96];
+    snprintf(label, sizeof label, "%d x (%d x %d x %d) pad %d gap %d ops %d%d", batch, p->m, p->n, p->k, p->pad, gap, p->op_a, p->op_b);
+    test_floats(label, c, expected, n_c, 1e-6, 2e-6 * sqrt((double)p->k) + 1e-6);
+    float *memory[] = {a, b, c, one.a, one.b, one.c};
+    for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++)
+        free(memory[i]);
+    free(expected);
+    test_release();
+}
+
+static void run_batches(const void *argument)
+{
+    (void)argument;
+    static const int sizes[][4] = {{1, 1, 1, 1}, {3, 7, 5, 3}, {2, 31, 33, 32}, {5, 33, 1, 65}, {6, 128, 64, 32}, {40, 64, 64, 40}};
+    cublasHandle_t handle = open_handle();
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        for (unsigned variant = 0; variant < 8; variant++) {
+            const struct product p = {
+                .op_a = variant & 1 ? CUBLAS_OP_T : CUBLAS_OP_N, .op_b = variant & 2 ? CUBLAS_OP_T : CUBLAS_OP_N,
+                .m = sizes[s][1], .n = sizes[s][2], .k = sizes[s][3], .pad = variant % 3,
+                .alpha = variant & 4 ? 0.5f : 1, .beta = variant & 4 ? 1 : 0};
+            run_batch(handle, &p, sizes[s][0], variant % 2 * 7, variant == 3);
+        }
+    }
+    const struct product p = {CUBLAS_OP_N, CUBLAS_OP_N, 5, 7, 0, 1, 1, 0};
+    run_batch(handle, &p, 3, 2, false); /* k = 0: zeros, in the matrices alone */
+    run_batch(handle, &p, 0, 2, false);
+    LAUNCH(cublasDestroy(handle));
+}
+
+/* On the soft GPU, which checks: a batch whose last matrix reaches beyond its buffer, and results that would overlap. */
+static void run_batch_refused(const void *argument)
+{
+    (void)argument;
+#ifdef GPU_VENDOR_SOFT
+    const float one = 1, zero = 0, data[64] = {0};
+    cublasHandle_t handle = open_handle();
+    const float *a = test_device(data, sizeof data, 0);
+    float *c = test_device(data, sizeof data, 0);
+    static const int batches[] = {4, 12, 3}; /* fits; reaches beyond buffer and guard; C's stride is too short */
+    for (int i = 0; i < 3; i++) {
+        cublasStatus_t status = cublasGemmStridedBatchedEx(
+            handle, CUBLAS_OP_N, CUBLAS_OP_N, 4, 4, 4, &one, a, CUDA_R_32F, 4, 16, a, CUDA_R_32F, 4, 0, &zero, c, CUDA_R_32F, 4,
+            i == 2 ? 8 : 16, batches[i], CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+        if ((status == CUBLAS_STATUS_SUCCESS) != (i == 0))
+            test_fail("a batch of %d in a buffer of 4: status %d", batches[i], (int)status);
+        (void)cudaGetLastError();
+    }
+    LAUNCH(cublasDestroy(handle));
+#endif
+}
+
 const struct test_case product_cases[] = {
     {"products", run_products, NULL},
     {"products_empty", run_empty_products, NULL},
     {"products_nan", run_nan, NULL},
     {"products_refused", run_refused, NULL},
     {"products_bf16", run_bf16, NULL},
+    {"products_batched", run_batches, NULL},
+    {"products_batch_refused", run_batch_refused, NULL},
     {NULL, NULL, NULL},
 };

@@ -23,7 +23,12 @@ void device_setup(void)
 
 void trial_open(struct trial *trial, const struct model_settings *settings, size_t batch_max)
 {
-    assert_int_equal(model_open(&trial->model, "mlp", settings), 0);
+    trial_open_model(trial, "mlp", settings, batch_max);
+}
+
+void trial_open_model(struct trial *trial, const char *name, const struct model_settings *settings, size_t batch_max)
+{
+    assert_int_equal(model_open(&trial->model, name, settings), 0);
     assert_int_equal(replica_open(&trial->replica, &trial->model, 0, batch_max, true), 0);
 }
 

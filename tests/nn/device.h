@@ -13,13 +13,14 @@
 /* Sets the backend up; on CUDA without a device ends the program with 77 (skipped). First thing in main. */
 void device_setup(void);
 
-/* An mlp and its replica with gradients. */
+/* A model (trial_open: an mlp) and its replica with gradients. */
 struct trial {
     struct model model;
     struct replica replica;
 };
 
 void trial_open(struct trial *trial, const struct model_settings *settings, size_t batch_max);
+void trial_open_model(struct trial *trial, const char *name, const struct model_settings *settings, size_t batch_max);
 void trial_close(struct trial *trial);
 
 /* Copies between host and device through pinned memory; done when they return. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The numbers of golden_mlp.txt by name.
+ * The numbers of golden_mlp.txt or golden_gpt.txt by name.
  */
 #ifndef TESTS_NN_GOLDEN_H
 #define TESTS_NN_GOLDEN_H
 
 #include <stddef.h>
 
-#define GOLDEN_TENSORS 64
+#define GOLDEN_TENSORS 512
 
 struct golden {
     struct golden_tensor {
@@ -18,7 +18,7 @@ struct golden {
     int count;
 };
 
-/* Fails the test if the file is not what golden_mlp.py writes. */
+/* Fails the test if the file is not what golden_mlp.py and golden_gpt.py write. */
 void golden_open(struct golden *golden, const char *path);
 void golden_close(struct golden *golden);
 /* prefix and name together; fails the test if there is none, or not of this count. */

@@ -84,6 +84,10 @@ API(cublasStatus_t, cublasGemmEx,
     (cublasHandle_t, cublasOperation_t, cublasOperation_t, int, int, int, const void *, const void *, cudaDataType_t,
      int, const void *, cudaDataType_t, int, const void *, void *, cudaDataType_t, int, cublasComputeType_t,
      cublasGemmAlgo_t))
+API(cublasStatus_t, cublasGemmStridedBatchedEx,
+    (cublasHandle_t, cublasOperation_t, cublasOperation_t, int, int, int, const void *, const void *, cudaDataType_t,
+     int, long long, const void *, cudaDataType_t, int, long long, const void *, void *, cudaDataType_t, int, long long,
+     int, cublasComputeType_t, cublasGemmAlgo_t))
 NUMBER(CUBLAS_STATUS_SUCCESS, 0)
 NUMBER(CUBLAS_STATUS_INVALID_VALUE, 7)
 NUMBER(CUBLAS_STATUS_NOT_SUPPORTED, 15)

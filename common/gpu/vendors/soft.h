@@ -105,6 +105,7 @@ softError_t softStreamWaitEventAt(softStream_t stream, softEvent_t event, unsign
 #define cublasSetStream softBlasSetStream
 #define cublasGetStatusString softBlasGetStatusString
 #define cublasGemmEx softBlasGemmEx
+#define cublasGemmStridedBatchedEx softBlasGemmStridedBatchedEx
 
 /* cuDNN: convolutions, NHWC */
 #define GPU_HAS_CUDNN 1

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What attention needs beside products: the softmax of scores that may only look back, and the two ways between tokens with
+ * all heads side by side and heads with their tokens in a row.
+ *
+ * Scores stand in blocks of rows: `rows` is a multiple of block_rows, row r belongs to query first + r % block_rows, which
+ * sees that many keys and its own; what lies beyond is not read and becomes 0.
+ */
+#include "kernels/kernel_math.h"
+
+using namespace kernel;
+
+namespace {
+
+/* Whole vectors: what a row sees, rounded up, so that few elements are left to be treated singly on the CPU. */
+DEVICE size_t whole_vectors(size_t seen, size_t columns)
+{
+    const size_t whole = (seen + 15) / 16 * 16;
+    return whole < columns ? whole : columns;
+}
+
+template <class Group, class T> DEVICE void clear(Group group, T *x, size_t n)
+{
+    group.each(n, [=](size_t i) { x[i] = 0.0f; });
+}
+
+/* In 32 bits the exponentials are kept in place between the sum and the division; 16 would round them twice. */
+struct CausalSoftmaxForward {
+    template <class Group, class T>
+    static DEVICE void row(size_t row, Group group, T *scores, size_t columns, size_t block_rows, size_t first, float scale)
+    {
+        T *x = scores + row * columns;
+        const size_t seen = first + row % block_rows + 1, n = whole_vectors(seen, columns);
+        const float top = group.max(n, [=](size_t i) { return i < seen ? static_cast<float>(x[i]) : -INFINITY; });
+        const float sum = group.sum(n, [=](size_t i) {
+            const float e = i < seen ? exponential((x[i] - top) * scale) : 0.0f;
+            if constexpr (sizeof(T) == sizeof(float))
+                x[i] = e;
+            return e;
+        });
+        const float factor = 1.0f / sum;
+        group.each(n, [=](size_t i) {
+            if constexpr (sizeof(T) == sizeof(float))
+                x[i] = x[i] * factor;
+            else
+                x[i] = i < seen ? exponential((x[i] - top) * scale) * factor : 0.0f;
+        });
+        clear(group, x + n, columns - n);
+    }
+};
+
+struct CausalSoftmaxBackward {
+    template <class Group, class T>
+    static DEVICE void row(size_t row, Group group, T *d_scores, const T *probabilities, size_t columns, size_t block_rows,
+                           size_t first, float scale)
+    {
+        T *d = d_scores + row * columns;
+        const T *p = probabilities + row * columns;
+        const size_t seen = first + row % block_rows + 1, n = whole_vectors(seen, columns);
+        const float along = group.sum(n, [=](size_t i) { return i < seen ? p[i] * d[i] : 0.0f; });
+        group.each(n, [=](size_t i) { d[i] = i < seen ? scale * p[i] * (d[i] - along) : 0.0f; });
+        clear(group, d + n, columns - n);
+    }
+};
+
+/* Row: one token of one sample. Its strips of `width` elements lie side by side in x, and in heads[part][sample][head][token]
+ * `step` elements apart from head to head and `part` from part to part. */
+struct Strips {
+    unsigned tokens, heads, width, parts;
+    size_t step, part;
+    DEVICE size_t columns() const { return static_cast<size_t>(parts) * heads * width; }
+};
+
+template <class F> DEVICE void each_strip(size_t row, Strips strips, F f)
+{
+    size_t first = row / strips.tokens * strips.heads * strips.step + row % strips.tokens * strips.width, column = 0;
+    ROLLED for (unsigned part = 0; part < strips.parts; part++, first += strips.part) {
+        size_t place = first;
+        ROLLED for (unsigned head = 0; head < strips.heads; head++, place += strips.step, column += strips.width)
+            f(column, place);
+    }
+}
+
+struct HeadsSplit {
+    template <class Group, class T>
+    static DEVICE void row(size_t row, Group group, T *heads, const T *x, const T *bias, Strips strips)
+    {
+        x += row * strips.columns();
+        each_strip(row, strips, [=](size_t column, size_t place) {
+            T *to = heads + place;
+            const T *from = x + column, *added = bias + column;
+            if (bias)
+                group.each(strips.width, [=](size_t i) { to[i] = from[i] + added[i]; });
+            else
+                group.each(strips.width, [=](size_t i) { to[i] = from[i]; });
+        });
+    }
+};
+
+struct HeadsMerge {
+    template <class Group, class T>
+    static DEVICE void row(size_t row, Group group, T *x, const T *heads, Strips strips)
+    {
+        x += row * strips.columns();
+        each_strip(row, strips, [=](size_t column, size_t place) {
+            T *to = x + column;
+            const T *from = heads + place;
+            group.each(strips.width, [=](size_t i) { to[i] = from[i]; });
+        });
+    }
+};
+
+} // namespace
+
+/* FLOPs: about 20 for the exponential, 5 for the rest, of the half that is seen. Bytes: that half is read, all is written. */
+cudaError_t kernel_causal_softmax_forward(enum element_type type, void *scores, size_t rows, size_t columns, size_t block_rows,
+                                          size_t first, float scale, cudaStream_t stream)
+{
+    const size_t n = rows * columns;
+    const double seen = 1.0 * rows * (first + 0.5 * (block_rows + 1));
+    return with_type(type, [&](auto zero) {
+        using T = decltype(zero);
+        return launch_rows<CausalSoftmaxForward>({"causal_softmax_forward", 25.0 * seen, sizeof(T) * (seen + n)}, stream, rows,
+                                                 columns, inout(static_cast<T *>(scores), n), value(columns),
+                                                 value(block_rows), value(first), value(scale));
+    });
+}
+
+cudaError_t kernel_causal_softmax_backward(enum element_type type, void *d_scores, const void *probabilities, size_t rows,
+                                           size_t columns, size_t block_rows, size_t first, float scale, cudaStream_t stream)
+{
+    const size_t n = rows * columns;
+    const double seen = 1.0 * rows * (first + 0.5 * (block_rows + 1));
+    return with_type(type, [&](auto zero) {
+        using T = decltype(zero);
+        return launch_rows<CausalSoftmaxBackward>({"causal_softmax_backward", 5.0 * seen, sizeof(T) * (2.0 * seen + n)}, stream,
+                                                  rows, columns, inout(static_cast<T *>(d_scores), n),
+                                                  in(static_cast<const T *>(probabilities), n), value(columns),
+                                                  value(block_rows), value(first), value(scale));
+    });
+}
+
+static Strips make_strips(size_t batch, size_t tokens, size_t heads, size_t width, size_t parts)
+{
+    return {static_cast<unsigned>(tokens), static_cast<unsigned>(heads), static_cast<unsigned>(width),
+            static_cast<unsigned>(parts), tokens * width, batch * heads * tokens * width};
+}
+
+cudaError_t kernel_heads_split(enum element_type type, void *heads, const void *x, const void *bias, size_t batch, size_t tokens,
+                               size_t head_count, size_t width, size_t parts, cudaStream_t stream)
+{
+    const size_t columns = parts * head_count * width, n = batch * tokens * columns;
+    const Strips strips = make_strips(batch, tokens, head_count, width, parts);
+    return with_type(type, [&](auto zero) {
+        using T = decltype(zero);
+        const double bytes = sizeof(T) * (2.0 * n + (bias ? columns : 0));
+        return launch_rows<HeadsSplit>({"heads_split", bias ? 1.0 * n : 0.0, bytes}, stream, n ? batch * tokens : 0, width,
+                                       out(static_cast<T *>(heads), n), in(static_cast<const T *>(x), n),
+                                       in(static_cast<const T *>(bias), columns), value(strips));
+    });
+}
+
+cudaError_t kernel_heads_merge(enum element_type type, void *x, const void *heads, size_t batch, size_t tokens,
+                               size_t head_count, size_t width, size_t parts, cudaStream_t stream)
+{
+    const size_t n = batch * tokens * parts * head_count * width;
+    const Strips strips = make_strips(batch, tokens, head_count, width, parts);
+    return with_type(type, [&](auto zero) {
+        using T = decltype(zero);
+        return launch_rows<HeadsMerge>({"heads_merge", 0, 2.0 * sizeof(T) * n}, stream, n ? batch * tokens : 0, width,
+                                       out(static_cast<T *>(x), n), in(static_cast<const T *>(heads), n), value(strips));
+    });
+}
