@@ -95,7 +95,7 @@ static void step(struct trial *trial, struct loss *loss, struct optimizer *optim
     assert_int_equal(trial->model.type->forward(r, batch, true), 0);
     assert_int_equal(loss_enqueue(loss, r->d_logits, r->logits, r->labels, batch, scale, r->compute), 0);
     assert_int_equal(trial->model.type->backward(r, r->d_logits, batch, false, NULL, NULL), 0);
-    assert_int_equal(optimizer_step(optimizer, r->parameters, r->gradients, r->compute), 0);
+    assert_int_equal(optimizer_step(optimizer), 0);
     assert_int_equal(cudaStreamSynchronize(r->compute), cudaSuccess);
 }
 
@@ -111,7 +111,7 @@ static void test_against_pytorch(void **state)
     trial_open_model(&trial, subject->model, &(struct model_settings){0}, subject->batch + 1);
     hashed_fill(&trial, subject->batch, subject->size);
     assert_int_equal(loss_open(&loss, &trial.model, 0, subject->batch), 0);
-    assert_int_equal(optimizer_open(&optimizer, &sgd, 0, trial.model.flat_bytes), 0);
+    assert_int_equal(optimizer_open(&optimizer, &sgd, &trial.replica), 0);
     for (int i = 0; i < STEPS; i++) {
         step(&trial, &loss, &optimizer, subject->batch);
         if (i > 0)
