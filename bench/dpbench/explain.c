@@ -47,14 +47,14 @@ static void say_equality(const struct results *results, const struct speaker *to
     else if (compared && !counts[EQUAL_TOLERANCE])
         fprintf(
             to->out,
-            "Yes. In all %d compared cells DP and DDP trained the same model: after the 3 updates of the verification "
-            "they have the same weights, bit for bit.",
+            "Yes. %d cells were compared, and each trained the same model as its partner: after the 3 updates of the "
+            "verification both have the same weights, bit for bit.",
             compared);
     else if (compared)
         fprintf(
             to->out,
-            "Yes. In all %d compared cells DP and DDP trained the same model: %d with the same weights, bit for bit, "
-            "after the 3 updates of the verification, %d with gradients within 1e-5.",
+            "Yes. %d cells were compared, and each trained the same model as its partner: %d with the same weights, bit "
+            "for bit, after the 3 updates of the verification, %d with gradients within 1e-5.",
             compared, counts[EQUAL_BIT], counts[EQUAL_TOLERANCE]);
     else
         fputs("Nothing was compared in this sweep.", to->out);

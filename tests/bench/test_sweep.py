@@ -153,6 +153,19 @@ class Sweep(unittest.TestCase):
         with open(os.path.join(self.out, "report.html"), encoding="utf-8") as f:
             self.assertEqual(f.read().count("data:image/svg+xml;base64,"), len(names))
 
+    def test_plots_of_parts_of_a_sweep(self):
+        """One strategy, one device, one round, many devices: gnuplot finds data in each."""
+        if not shutil.which("gnuplot"):
+            self.skipTest("gnuplot is not installed")
+        for options in (["--strategies", "dp"], ["--strategies", "single,ddp", "--gpus", "1"], ["--strategies", "single"],
+                        ["--rounds", "1"], ["--gpus", "4,8,16,32,64", "--cores", "64", "--scaling", "weak"]):
+            done = self.sweep("--models", "mlp", "--gpus", "1,2", "--cores", "2", "--rounds", "2", "--steps", "2", "--device", "soft",
+                              *options, plots=PLOTS)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), options)
+            logs = [n for n in os.listdir(os.path.join(self.out, "figures")) if n.endswith(".log")]
+            self.assertEqual(logs, [], options)
+            shutil.rmtree(self.out)
+
     # ---- the verdict and the page
 
     def page(self):
