@@ -103,9 +103,9 @@ static void say_bytes(const struct view *view, const struct speaker *to)
         return;
     sentence_begin(to, "Bytes.");
     fprintf(to->out,
-            "On %d devices a step of %s%s moves %.1f MiB with DP and %.1f MiB with DDP; but the busiest link carries "
-            "%.1f MiB with DP, %.1f times the %.1f MiB with DDP.",
-            n, view->workload->name, weak_note(view->scaling), dp, ddp, dp_link, dp_link / ddp_link, ddp_link);
+            "On %d devices a step of %s%s moves %.1f MiB with DP and %.1f MiB with DDP; the busiest link carries "
+            "%.1f MiB with DP and %.1f MiB with DDP (%.2f times as much with DP).",
+            n, view->workload->name, weak_note(view->scaling), dp, ddp, dp_link, ddp_link, dp_link / ddp_link);
     sentence_end(to);
 }
 

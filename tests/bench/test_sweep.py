@@ -188,13 +188,13 @@ class Sweep(unittest.TestCase):
             self.assertLessEqual(float(pair["speedup_lo"]), float(pair["speedup"]))
             self.assertGreaterEqual(float(pair["speedup_hi"]), float(pair["speedup"]))
         line, = self.said(done, "Faster than one device?")
-        self.assertRegex(line, r"^mlp, strong scaling, 2 devices beside single\. DP is faster \(speed-up 1\.\d+, 1\.\d+ to 1\.\d+ in 2 "
-                               r"rounds\)\. DDP is faster \(")
+        self.assertRegex(line, r"^mlp, strong scaling, 2 devices beside single\. DP was faster in each round \(speed-up 1\.\d+, 1\.\d+ to 1\.\d+ in 2 "
+                               r"rounds\)\. DDP was faster in each round \(")
         self.assertRegex(self.page(), r'<td class="n">1\.\d\d \(1\.\d\d to 1\.\d\d\)</td>')
 
     def test_slower_than_one_device_is_said(self):
         done = self.sweep(*MLP, fault="dp:2:slow")
-        self.assertIn("DP is slower than one device (speed-up 0.", self.said(done, "Faster than one device?")[0])
+        self.assertIn("DP was slower than one device in each round (speed-up 0.", self.said(done, "Faster than one device?")[0])
 
     def test_weak_scaling_compares_samples_not_steps(self):
         done = self.sweep(*MLP, "--scaling", "weak")
