@@ -226,7 +226,7 @@ static const struct kind {
     {"throughput", "Throughput and speed-up",
      "Samples by the total time of the timed steps, the median of the rounds. Only numbers of devices that have cores "
      "of "
-     "their own. Bars: 95 % interval over the rounds; none with one round.",
+     "their own. Bars: 95 % interval over the rounds (up to 5 rounds: their range); none with one round.",
      3, write_throughput},
     {"utilization", "Busy time of each device", "Share of the step in which the device computed.", 3,
      write_utilization},
