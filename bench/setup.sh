@@ -37,16 +37,22 @@ setup_install() {
             say "not root and no sudo; left out: $missing"
             return 0
         fi
-        as_root="sudo --preserve-env=DEBIAN_FRONTEND"
+        as_root=sudo
+        say "sudo, for apt-get, may ask for your password"
+        if ! sudo true </dev/null; then
+            say "sudo refused; left out: $missing"
+            return 0
+        fi
     fi
+    # A machine that has just started may hold the lock for its own updates.
+    apt="$as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=120"
     say "installing with apt-get: $missing"
-    export DEBIAN_FRONTEND=noninteractive
-    $as_root apt-get -q update </dev/null || say "apt-get update failed; trying with the lists that are there"
+    $apt update </dev/null || say "apt-get update failed; trying with the lists that are there"
     # shellcheck disable=SC2086
-    if ! $as_root apt-get -q install -y --no-install-recommends $missing </dev/null; then
+    if ! $apt install -y --no-install-recommends $missing </dev/null; then
         say "not all at once; one after the other"
         for package in $missing; do
-            $as_root apt-get -q install -y --no-install-recommends "$package" </dev/null || say "left out: $package"
+            $apt install -y --no-install-recommends "$package" </dev/null || say "left out: $package"
         done
     fi
 }

@@ -114,7 +114,8 @@ static int check_devices(const struct dp *dp)
     TRY(gpu_device_count(&present));
     if (present >= dp->devices_asked)
         return EXIT_OK;
-    log_error("--gpus %d: there are %d devices", dp->devices_asked, present);
+    log_error("--gpus %d: there %s %d device%s", dp->devices_asked, present == 1 ? "is" : "are", present,
+              present == 1 ? "" : "s");
     return EXIT_RESOURCE;
 }
 

@@ -19,4 +19,4 @@ stats ARG2 using 3 every ::1 nooutput
 devices = (STATS_records - 1) / 2
 set label 1 "DataParallel: GPU" at (devices - 1) / 2.0, graph -0.155 center
 set label 2 "DistributedDataParallel: GPU" at devices + 1 + (devices - 1) / 2.0, graph -0.155 center
-plot for [c = 3:9] ARG2 using c:xticlabels(strcol(2)) title columnhead linecolor rgb colour[c - 2]
+plot for [c = 3:9] ARG2 using c:xticlabels(device_label(strcol(2))) title columnhead linecolor rgb colour[c - 2]

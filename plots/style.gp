@@ -30,6 +30,9 @@ title_lines(text) = (colon = strstrt(text, ": ")) > 0 ? text[1:colon - 1]."\n".t
 
 two_lines(label) = words(label) > 1 ? word(label, 1)."\n".label[strlen(word(label, 1)) + 2:*] : label
 
+# Of many devices only some are named, about eight.
+device_label(number) = devices > 16 && strlen(number) && int(real(number)) % int(ceil(devices / 8.0)) != 0 ? "" : number
+
 three_digits(x) = sprintf(x >= 100 ? "%.0f" : x >= 10 ? "%.1f" : "%.2f", x)
 
 dp_colour = red

@@ -15,7 +15,8 @@ stats ARG2 using 2 every ::1 nooutput
 devices = STATS_records
 set label 1 "DataParallel: GPU" at (devices - 1) / 2.0, graph -0.18 center
 set label 2 "DistributedDataParallel: GPU" at devices + 1 + (devices - 1) / 2.0, graph -0.18 center
-plot ARG2 every ::1 using 0:2:xticlabels(strcol(1)) with boxes linecolor rgb dp_colour, \
+percent(x) = devices > 16 ? "" : sprintf("%.0f", x)
+plot ARG2 every ::1 using 0:2:xticlabels(device_label(strcol(1))) with boxes linecolor rgb dp_colour, \
      "" every ::1 using 0:3 with boxes linecolor rgb ddp_colour, \
-     "" every ::1 using 0:($2 + 5):(sprintf("%.0f", $2)) with labels, \
-     "" every ::1 using 0:($3 + 5):(sprintf("%.0f", $3)) with labels
+     "" every ::1 using 0:($2 + 5):(percent($2)) with labels, \
+     "" every ::1 using 0:($3 + 5):(percent($3)) with labels

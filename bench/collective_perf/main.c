@@ -34,7 +34,8 @@ int main(int argc, char **argv)
     TRY(gpu_configure(&(struct gpu_settings){.devices_used = options.ranks}));
     TRY(check_devices(&options));
     if (options.ranks > topology_usable_cores() && gpu_backend_name()[0] == 's')
-        log_warning("%d ranks on %d cores: the times say little", options.ranks, topology_usable_cores());
+        log_warning("%d ranks on %d core%s: the times say little", options.ranks, topology_usable_cores(),
+                    topology_usable_cores() == 1 ? "" : "s");
     TRY(report_open(&options));
     status = perf_run_ranks(&options, &wrong);
     if (status)

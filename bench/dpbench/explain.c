@@ -45,17 +45,16 @@ static void say_equality(const struct results *results, const struct speaker *to
         fprintf(to->out, "NO: %d of %d cells did not train the same model. Their times compare nothing.",
                 counts[EQUAL_NO], compared);
     else if (compared && !counts[EQUAL_TOLERANCE])
-        fprintf(
-            to->out,
-            "Yes. In all %d compared cells DP and DDP trained the same model: after the 3 updates of the verification "
-            "they have the same weights, bit for bit.",
-            compared);
+        fprintf(to->out,
+                "Yes. %d cell%s compared, and each trained the same model as its partner: after the 3 updates of the "
+                "verification both have the same weights, bit for bit.",
+                compared, compared == 1 ? " was" : "s were");
     else if (compared)
         fprintf(
             to->out,
-            "Yes. In all %d compared cells DP and DDP trained the same model: %d with the same weights, bit for bit, "
-            "after the 3 updates of the verification, %d with gradients within 1e-5.",
-            compared, counts[EQUAL_BIT], counts[EQUAL_TOLERANCE]);
+            "Yes. %d cell%s compared, and each trained the same model as its partner: %d with the same weights, bit "
+            "for bit, after the 3 updates of the verification, %d with gradients within 1e-5.",
+            compared, compared == 1 ? " was" : "s were", counts[EQUAL_BIT], counts[EQUAL_TOLERANCE]);
     else
         fputs("Nothing was compared in this sweep.", to->out);
     if (failed)
@@ -104,9 +103,9 @@ static void say_bytes(const struct view *view, const struct speaker *to)
         return;
     sentence_begin(to, "Bytes.");
     fprintf(to->out,
-            "On %d devices a step of %s%s moves %.1f MiB with DP and %.1f MiB with DDP; but the busiest link carries "
-            "%.1f MiB with DP, %.1f times the %.1f MiB with DDP.",
-            n, view->workload->name, weak_note(view->scaling), dp, ddp, dp_link, dp_link / ddp_link, ddp_link);
+            "On %d devices a step of %s%s moves %.1f MiB with DP and %.1f MiB with DDP; the busiest link carries "
+            "%.1f MiB with DP and %.1f MiB with DDP (%.2f times as much with DP).",
+            n, view->workload->name, weak_note(view->scaling), dp, ddp, dp_link, ddp_link, dp_link / ddp_link);
     sentence_end(to);
 }
 
@@ -148,8 +147,8 @@ static void say_memory(const struct view *view, const struct speaker *to)
         return;
     const char *what = fills_device0(view, n, &more);
     sentence_begin(to, "Memory.");
-    fprintf(to->out, "%s%s on %d devices: with DP device 0 needs %.0f MiB and the others %.0f MiB",
-            view->workload->name, weak_note(view->scaling), n, zero, others);
+    fprintf(to->out, "%s%s on %d devices: with DP device 0 needs %.0f MiB and the other%s %.0f MiB",
+            view->workload->name, weak_note(view->scaling), n, zero, n == 2 ? "" : "s", others);
     if (what)
         fprintf(to->out, ", most of the difference for %s (%.0f MiB)", what, more);
     if (isfinite(ddp))

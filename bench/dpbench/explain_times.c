@@ -47,6 +47,12 @@ static void say_interval(const struct table *pairs, int row, const char *what, c
                 rounds);
 }
 
+/* A few rounds that agree are told as that, and not as a law. */
+static bool few_rounds(const struct table *pairs, int row)
+{
+    return table_number(pairs, row, "rounds") <= RANGE_ROUNDS;
+}
+
 static enum seen pair_seen(const struct table *pairs, int row)
 {
     return seen(table_number(pairs, row, "ratio_lo"), table_number(pairs, row, "ratio_hi"));
@@ -65,7 +71,8 @@ static void say_faster(const struct table *pairs, int row, const struct speaker 
     else if (what == SEEN_UNKNOWN)
         fprintf(to->out, "%s had the shorter step", ratio > 1 ? "DDP" : "DP");
     else
-        fprintf(to->out, "%s is faster", what == SEEN_ABOVE ? "DDP" : "DP");
+        fprintf(to->out, "%s %s", what == SEEN_ABOVE ? "DDP" : "DP",
+                few_rounds(pairs, row) ? "had the shorter step in each round" : "is faster");
     bool inverted = what == SEEN_BELOW || (what == SEEN_UNKNOWN && ratio < 1);
     say_interval(pairs, row, inverted ? "DDP's step / DP's" : "DP's step / DDP's", "ratio", inverted, to);
     putc('.', to->out);
@@ -113,10 +120,10 @@ static void say_one_speedup(const struct table *pairs, int row, const char *name
     enum seen what = seen(table_number(pairs, row, "speedup_lo"), table_number(pairs, row, "speedup_hi"));
     if (what == SEEN_NONE)
         fprintf(to->out, " %s: no difference seen", name);
-    else if (what == SEEN_BELOW || (what == SEEN_UNKNOWN && speedup < 1))
-        fprintf(to->out, " %s is slower than one device", name);
     else
-        fprintf(to->out, " %s is faster", name);
+        fprintf(to->out, " %s %s %s%s", name, few_rounds(pairs, row) ? "was" : "is",
+                what == SEEN_BELOW || (what == SEEN_UNKNOWN && speedup < 1) ? "slower than one device" : "faster",
+                few_rounds(pairs, row) && what != SEEN_UNKNOWN ? " in each round" : "");
     say_interval(pairs, row, "speed-up", "speedup", false, to);
     putc('.', to->out);
 }
@@ -165,6 +172,8 @@ void say_wrapper(const struct view *view, const struct speaker *to)
                 : what == SEEN_ABOVE ? "a longer step"
                 : what == SEEN_BELOW ? "a shorter step"
                                      : "measured once");
+        if (few_rounds(pairs, row) && (what == SEEN_ABOVE || what == SEEN_BELOW))
+            fputs(" in each round", to->out);
         say_interval(pairs, row, "step / single's", "ratio", false, to);
         putc('.', to->out);
     }
@@ -194,7 +203,8 @@ void say_overlap(const struct view *view, const struct speaker *to)
         if (what == SEEN_NONE)
             fputs("no difference seen", to->out);
         else
-            fprintf(to->out, "%s %.2f ms a step", saved >= 0 ? "saves" : "costs", fabs(saved));
+            fprintf(to->out, "%s %.2f ms a step%s", saved >= 0 ? "saves" : "costs", fabs(saved),
+                    few_rounds(pairs, row) && what != SEEN_UNKNOWN ? ", in each round" : "");
         say_interval(pairs, row, "step without / with", "ratio", false, to);
         putc('.', to->out);
     }

@@ -117,11 +117,12 @@ static int write_traffic(const struct view *view, FILE *out)
 
 static int write_throughput(const struct view *view, FILE *out)
 {
-    static const char *const columns[] = {"samples_per_s", "samples_per_s_lo", "samples_per_s_hi", "speedup"};
+    static const char *const columns[] = {"samples_per_s", "samples_per_s_lo", "samples_per_s_hi",
+                                          "speedup",       "speedup_lo",       "speedup_hi"};
     int rows = 0;
     fputs("gpus", out);
     for (int s = 0; s < 2; s++)
-        for (size_t c = 0; c < 4; c++)
+        for (size_t c = 0; c < 6; c++)
             fprintf(out, "\t%s_%s", strategies[s], columns[c]);
     fputs("\tsingle\n", out);
     for (int i = 0; i < view->gpu_count; i++) {
@@ -130,9 +131,13 @@ static int write_throughput(const struct view *view, FILE *out)
         if (!measured || view_oversubscribed(view, "dp", n) || view_oversubscribed(view, "ddp", n))
             continue;
         fprintf(out, "%d", n);
-        for (int s = 0; s < 2; s++)
+        for (int s = 0; s < 2; s++) {
             for (size_t c = 0; c < 4; c++)
                 print_number(out, view_number(view, strategies[s], n, columns[c]));
+            int pair = view_pair(view, n, strategies[s], "single");
+            for (size_t c = 4; c < 6; c++)
+                print_number(out, pair >= 0 ? table_number(&view->results->pairs, pair, columns[c]) : NAN);
+        }
         print_number(out, view_number(view, "single", 1, "samples_per_s"));
         putc('\n', out);
         rows++;
@@ -221,7 +226,7 @@ static const struct kind {
     {"throughput", "Throughput and speed-up",
      "Samples by the total time of the timed steps, the median of the rounds. Only numbers of devices that have cores "
      "of "
-     "their own. Bars: 95 % interval over the rounds; none with one round.",
+     "their own. Bars: 95 % interval over the rounds (up to 5 rounds: their range); none with one round.",
      3, write_throughput},
     {"utilization", "Busy time of each device", "Share of the step in which the device computed.", 3,
      write_utilization},

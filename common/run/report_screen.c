@@ -215,8 +215,8 @@ void screen_end(const struct engine *engine, const struct results *results)
     }
     print_devices(results);
     if (summary.oversubscribed)
-        printf("oversubscribed: %d devices with %d core(s) each are more than there are; times teach nothing here\n",
-               engine->options->gpus, engine->cores_per_device);
+        printf("oversubscribed: %d devices with %d core%s each need more than there are; times teach nothing here\n",
+               engine->options->gpus, engine->cores_per_device, engine->cores_per_device == 1 ? "" : "s");
     if (engine->verified)
         printf("checksum %016llx after %d steps\n", (unsigned long long)engine->checksum, VERIFICATION_STEPS);
     if (results->evaluated)

@@ -153,6 +153,19 @@ class Sweep(unittest.TestCase):
         with open(os.path.join(self.out, "report.html"), encoding="utf-8") as f:
             self.assertEqual(f.read().count("data:image/svg+xml;base64,"), len(names))
 
+    def test_plots_of_parts_of_a_sweep(self):
+        """One strategy, one device, one round, many devices: gnuplot finds data in each."""
+        if not shutil.which("gnuplot"):
+            self.skipTest("gnuplot is not installed")
+        for options in (["--strategies", "dp"], ["--strategies", "single,ddp", "--gpus", "1"], ["--strategies", "single"],
+                        ["--rounds", "1"], ["--gpus", "4,8,16,32,64", "--cores", "64", "--scaling", "weak"]):
+            done = self.sweep("--models", "mlp", "--gpus", "1,2", "--cores", "2", "--rounds", "2", "--steps", "2", "--device", "soft",
+                              *options, plots=PLOTS)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), options)
+            logs = [n for n in os.listdir(os.path.join(self.out, "figures")) if n.endswith(".log")]
+            self.assertEqual(logs, [], options)
+            shutil.rmtree(self.out)
+
     # ---- the verdict and the page
 
     def page(self):
@@ -175,13 +188,13 @@ class Sweep(unittest.TestCase):
             self.assertLessEqual(float(pair["speedup_lo"]), float(pair["speedup"]))
             self.assertGreaterEqual(float(pair["speedup_hi"]), float(pair["speedup"]))
         line, = self.said(done, "Faster than one device?")
-        self.assertRegex(line, r"^mlp, strong scaling, 2 devices beside single\. DP is faster \(speed-up 1\.\d+, 1\.\d+ to 1\.\d+ in 2 "
-                               r"rounds\)\. DDP is faster \(")
+        self.assertRegex(line, r"^mlp, strong scaling, 2 devices beside single\. DP was faster in each round \(speed-up 1\.\d+, 1\.\d+ to 1\.\d+ in 2 "
+                               r"rounds\)\. DDP was faster in each round \(")
         self.assertRegex(self.page(), r'<td class="n">1\.\d\d \(1\.\d\d to 1\.\d\d\)</td>')
 
     def test_slower_than_one_device_is_said(self):
         done = self.sweep(*MLP, fault="dp:2:slow")
-        self.assertIn("DP is slower than one device (speed-up 0.", self.said(done, "Faster than one device?")[0])
+        self.assertIn("DP was slower than one device in each round (speed-up 0.", self.said(done, "Faster than one device?")[0])
 
     def test_weak_scaling_compares_samples_not_steps(self):
         done = self.sweep(*MLP, "--scaling", "weak")
