@@ -8,7 +8,7 @@ import random
 import signal
 
 from processes import by_hand, check, expect, free_port, links, run_tests
-from trainer import DDP, DP, SMALL, T, WIDE, ddp, fault, folder, hand, last_line_of, long_run, summary, wait_line
+from trainer import DDP, DP, LONG, SMALL, T, WIDE, ddp, fault, folder, hand, last_line_of, long_run, summary, wait_line
 
 
 def test_sigkill_of_each_rank():
@@ -121,7 +121,7 @@ def test_the_last_line_tells_of_any_end():
             check(os.listdir(path) == ["run.json"], f"left: {os.listdir(path)}")
     with folder() as path:
         file = os.path.join(path, "run.json")
-        run = ddp(*SMALL, "--gpus", 2, "--steps", 1000000, "--json", file)
+        run = ddp(*SMALL, "--gpus", 2, "--steps", LONG, "--json", file)
         run.wait_step(0, 5)
         os.kill(run.pid, signal.SIGTERM)
         expect(run, 143)
@@ -152,7 +152,7 @@ def test_survivors_without_a_launcher():
     for number, code, limit, text in ((signal.SIGKILL, 1, 1, "rank 2 (process {}) has gone"),
                                       (signal.SIGSTOP, 6, T + 1, "rank 2 ")):
         timeout = T if number == signal.SIGSTOP else 3600
-        runs = by_hand(hand("--steps", 1000000, "--timeout", timeout), range(4), 4, free_port())
+        runs = by_hand(hand("--steps", LONG, "--timeout", timeout), range(4), 4, free_port())
         wait_line(runs[0], b"warm-up 3/3")
         os.kill(runs[2].pid, number)
         for rank in (0, 1, 3):

@@ -7,7 +7,7 @@ import sys
 import time
 
 from processes import SLACK, Run, check, expect, free_port, run_tests
-from trainer import DDP, DP, SMALL, T, folder, last_line_of, summary
+from trainer import DDP, DP, LONG, SMALL, T, folder, last_line_of, summary
 
 MPIRUN = ["mpirun", "--oversubscribe", "-n", 2]   # of MPICH --oversubscribe is unknown: then the test is skipped too
 ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
@@ -63,7 +63,7 @@ def test_it_trains_the_same_model():
 
 def test_a_killed_rank():
     for rank in 0, 1:
-        run = mpirun(DDP, "--steps", 10**8)
+        run = mpirun(DDP, "--steps", LONG)
         os.kill(wait_training(run)[rank], signal.SIGKILL)
         check(run.finish(2) == 137, f"exit code {run.process.returncode}; stderr:\n{run.err}")
         none_left(run)
@@ -71,7 +71,7 @@ def test_a_killed_rank():
 
 def test_a_stopped_rank():
     for rank in 0, 1:
-        run = mpirun(DDP, "--steps", 10**8)
+        run = mpirun(DDP, "--steps", LONG)
         os.kill(wait_training(run)[rank], signal.SIGSTOP)
         check(run.finish(T + 1) == 6, f"exit code {run.process.returncode}; stderr:\n{run.err}")
         check(f"rank {rank} " in run.err and "time limit" in run.err, f"stderr:\n{run.err}")
