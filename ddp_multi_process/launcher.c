@@ -20,7 +20,7 @@
 #include "environment.h"
 #include "progress.h"
 #include "rendezvous.h"
-#include "run/fault.h"
+#include "sys/fault.h"
 #include "supervise.h"
 #include "sys/clock.h"
 #include "sys/exit_codes.h"

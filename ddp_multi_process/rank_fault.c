@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "run/fault.h"
+#include "sys/fault.h"
 #include "sys/clock.h"
 #include "sys/exit_codes.h"
 

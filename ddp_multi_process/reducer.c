@@ -11,7 +11,7 @@
 
 #include "gpu/memory.h"
 #include "kernels/kernels.h"
-#include "run/fault.h"
+#include "sys/fault.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
 

@@ -28,7 +28,7 @@ static int open_per_replica(struct dp *dp)
         TRY(loss_open(&dp->device[r].loss, r, dp->device[r].replica.batch_max));
     GPU_TRY(cudaSetDevice(dp->output));
     TRY(gpu_malloc((void **)&dp->scalars, count * sizeof(float), MEMORY_OUTPUTS));
-    GPU_TRY(cudaMallocHost((void **)&dp->host_scalars, count * sizeof(float)));
+    TRY(gpu_malloc_pinned((void **)&dp->host_scalars, count * sizeof(float)));
     return EXIT_OK;
 }
 

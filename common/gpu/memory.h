@@ -25,6 +25,9 @@ const char *memory_category_name(enum memory_category category); /* "parameters"
  * reported with category, bytes asked, bytes in use and the limit; returns EXIT_RESOURCE and *pointer = NULL. */
 int gpu_malloc(void **pointer, size_t bytes, enum memory_category category);
 
+/* Pinned host memory, freed by cudaFreeHost; else as gpu_malloc, and counted nowhere. */
+int gpu_malloc_pinned(void **pointer, size_t bytes);
+
 /* Frees what gpu_malloc gave; NULL is allowed. Any device may be current. */
 void gpu_free(void *pointer);
 

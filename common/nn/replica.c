@@ -104,7 +104,7 @@ static int move_staged(struct replica *replica, float *flat_device, char *host_o
     size_t bytes = replica->model->flat_bytes;
 
     GPU_TRY(cudaSetDevice(replica->device));
-    GPU_TRY(cudaMallocHost(&staging, bytes < STAGING_BYTES ? bytes : STAGING_BYTES));
+    TRY(gpu_malloc_pinned(&staging, bytes < STAGING_BYTES ? bytes : STAGING_BYTES));
     int status = move(replica, flat_device, host_out, host_in, staging);
     cudaFreeHost(staging);
     return status;

@@ -131,6 +131,28 @@ def test_the_last_line_tells_of_any_end():
         check("missing ranks: 1" in last_line_of(file)["reason"], f"{last_line_of(file)}")
 
 
+def test_each_allocation_fails():
+    """Of device and pinned memory, the first, the second ... until a run needs no more: 3, a reason, nothing left."""
+    for rank in 0, 1:
+        for number in range(200):
+            with folder() as path:
+                file, saved = os.path.join(path, "run.json"), os.path.join(path, "checkpoint")
+                run = ddp("--data", "digits", "--width", 8, "--depth", 1, "--timeout", T, "--gpus", 2, "--steps", 2,
+                          "--checksum", "--accumulate", 2, "--save", saved, "--json", file,
+                          env=fault(f"alloc:{rank}:step{number}"))
+                code = run.finish()
+                check(not run.left(), f"processes are left: {run.left()}")
+                last = last_line_of(file)
+                if code == 0:
+                    check(last["status"] == "ok", f"{last}")
+                    break
+                check(code == 3 and "planted" in run.err, f"allocation {number}: exit code {code}; stderr:\n{run.err}")
+                check("; exit code 3" in run.last_line(), f"stderr:\n{run.err}")
+                check(last["status"] != "ok" and ("planted" in last["reason"] or f"rank {rank} " in last["reason"]), f"{last}")
+                check(os.listdir(path) == ["run.json"], f"left: {os.listdir(path)}")
+        check(10 < number < 199, f"rank {rank}: {number} allocations")
+
+
 def test_a_slow_rank_is_no_fault():
     expect(ddp(*SMALL, "--gpus", 4, "--steps", 10, env=fault("slow:2:step0")), 0)
 
