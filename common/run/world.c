@@ -84,22 +84,27 @@ static void tell_reason(struct world *world, int status)
 int world_agree(struct world *world, int status)
 {
     int *all = new_array(world, "statuses", sizeof *all);
-    int agreed = status;
+    struct {
+        int status, rank;
+    } agreed = {status, world->rank}; /* of the first rank that failed */
 
     if (world->rank == 0 && !all)
         return EXIT_RESOURCE;
     int failed = world->gather(world, &status, sizeof status, all);
-    if (world->rank == 0 && !failed) {
-        agreed = EXIT_OK;
-        for (int rank = 0; rank < world->size && !agreed; rank++)
-            agreed = all[rank];
-    }
+    for (int rank = world->size - 1; world->rank == 0 && !failed && rank >= 0; rank--)
+        if (all[rank]) {
+            agreed.status = all[rank];
+            agreed.rank = rank;
+        }
     free(all);
     if (!failed)
         failed = world->broadcast(world, &agreed, sizeof agreed);
-    if (!failed && agreed && world->size > 1)
-        tell_reason(world, status);
-    return failed ? failed : agreed;
+    if (failed || !agreed.status || world->size == 1)
+        return failed ? failed : agreed.status;
+    if (!status && world->blame)
+        world->blame(world->rank, agreed.rank);
+    tell_reason(world, status);
+    return agreed.status;
 }
 
 /* Ranks pad their items to the largest number, since gather wants equal bytes. packed: rank 0's, NULL elsewhere. */

@@ -147,7 +147,7 @@ def test_each_allocation_fails():
                     check(last["status"] == "ok", f"{last}")
                     break
                 check(code == 3 and "planted" in run.err, f"allocation {number}: exit code {code}; stderr:\n{run.err}")
-                check("; exit code 3" in run.last_line(), f"stderr:\n{run.err}")
+                check(f"rank {rank} (pid " in run.last_line() and "; exit code 3" in run.last_line(), f"stderr:\n{run.err}")
                 check(last["status"] != "ok" and ("planted" in last["reason"] or f"rank {rank} " in last["reason"]), f"{last}")
                 check(os.listdir(path) == ["run.json"], f"left: {os.listdir(path)}")
         check(10 < number < 199, f"rank {rank}: {number} allocations")
