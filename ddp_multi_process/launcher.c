@@ -20,10 +20,10 @@
 #include "environment.h"
 #include "progress.h"
 #include "rendezvous.h"
-#include "run/fault.h"
 #include "supervise.h"
 #include "sys/clock.h"
 #include "sys/exit_codes.h"
+#include "sys/fault.h"
 #include "sys/log.h"
 
 /* Descriptors of the hungriest process, rank 0: a connection, a device's memory and a place to spare for each rank. */

@@ -98,6 +98,7 @@ static int run_rank(struct options *options, const struct environment *environme
     if (!status)
         status = engine_configure(options, environment->local_world_size);
     world.reported = progress_set_reported;
+    world.blame = progress_blame;
     if (!status)
         status = engine_run(&strategy_ddp, options, &world);
     else if (environment->rank == 0) {

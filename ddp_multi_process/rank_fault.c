@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "run/fault.h"
 #include "sys/clock.h"
 #include "sys/exit_codes.h"
+#include "sys/fault.h"
 
 #define SLOW_S 0.05
 

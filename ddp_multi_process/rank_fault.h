@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Planted faults of ranks, for the tests of supervision. DPBENCH_FAULT (run/fault.h) names what, which rank and when:
+ * Planted faults of ranks, for the tests of supervision. DPBENCH_FAULT (sys/fault.h) names what, which rank and when:
  *
  *     kill:2:step5           rank 2 at the beginning of step 5 (from 0 over the whole run)
  *     exit3-at-open:1:step0  rank 1 when it comes to that phase (progress.h)

@@ -11,8 +11,8 @@
 
 #include "gpu/memory.h"
 #include "kernels/kernels.h"
-#include "run/fault.h"
 #include "sys/exit_codes.h"
+#include "sys/fault.h"
 #include "sys/log.h"
 
 static const struct model *model_of(const struct reducer *reducer)

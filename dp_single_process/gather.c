@@ -25,7 +25,7 @@ static int open_per_replica(struct dp *dp)
         dp->device[r].loss.loss_scale = dp_loss_scale(dp, r);
     GPU_TRY(cudaSetDevice(dp->output));
     TRY(gpu_malloc((void **)&dp->scalars, count * sizeof(float), MEMORY_OUTPUTS));
-    GPU_TRY(cudaMallocHost((void **)&dp->host_scalars, count * sizeof(float)));
+    TRY(gpu_malloc_pinned((void **)&dp->host_scalars, count * sizeof(float)));
     return EXIT_OK;
 }
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 
 #include "dp.h"
-#include "run/fault.h"
 #include "sys/exit_codes.h"
+#include "sys/fault.h"
 #include "sys/log.h"
 
 struct worker {

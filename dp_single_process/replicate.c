@@ -12,9 +12,9 @@
 #include "dp.h"
 #include "gpu/memory.h"
 #include "gpu/backend.h"
-#include "run/fault.h"
 #include "run/schedule.h"
 #include "sys/exit_codes.h"
+#include "sys/fault.h"
 #include "sys/log.h"
 
 int dp_group_tensors(const size_t *bytes, int tensor_count, size_t limit_bytes, struct dp_group *groups)

@@ -63,8 +63,8 @@ int dp_scatter_open(struct dp *dp)
         return open_resident(dp);
     /* evaluation brings as much as a micro-batch at once */
     size_t rows = dp->rows_max > dp->gathered_max ? dp->rows_max : dp->gathered_max;
-    GPU_TRY(cudaMallocHost((void **)&dp->host_values, rows * dp->model->input_bytes));
-    GPU_TRY(cudaMallocHost((void **)&dp->host_labels, rows * dp->model->label_bytes));
+    TRY(gpu_malloc_pinned((void **)&dp->host_values, rows * dp->model->input_bytes));
+    TRY(gpu_malloc_pinned((void **)&dp->host_labels, rows * dp->model->label_bytes));
     return EXIT_OK;
 }
 

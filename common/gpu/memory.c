@@ -141,6 +141,18 @@ bool memory_was_refused(void)
     return was;
 }
 
+int gpu_malloc_pinned(void **pointer, size_t bytes)
+{
+    cudaError_t error = cudaMallocHost(pointer, bytes);
+    if (error == cudaSuccess)
+        return EXIT_OK;
+    *pointer = NULL;
+    const char *detail = vendor_error_detail();
+    log_error("no pinned host memory for %zu bytes (%s)", bytes, detail[0] ? detail : cudaGetErrorString(error));
+    (void)cudaGetLastError();
+    return vendor_is_resource_error(error) ? EXIT_RESOURCE : EXIT_CHECK_FAILED;
+}
+
 void gpu_free(void *pointer)
 {
     if (!pointer)

@@ -16,8 +16,8 @@ static int open_all(struct loss *loss)
                    MEMORY_OUTPUTS));
     TRY(gpu_malloc((void **)&loss->sum, sizeof(float), MEMORY_OUTPUTS));
     TRY(gpu_malloc((void **)&loss->correct, sizeof(int32_t), MEMORY_OUTPUTS));
-    GPU_TRY(cudaMallocHost((void **)&loss->host_sum, sizeof(float)));
-    GPU_TRY(cudaMallocHost((void **)&loss->host_correct, sizeof(int32_t)));
+    TRY(gpu_malloc_pinned((void **)&loss->host_sum, sizeof(float)));
+    TRY(gpu_malloc_pinned((void **)&loss->host_correct, sizeof(int32_t)));
     *loss->host_sum = 0;
     *loss->host_correct = 0;
     return EXIT_OK;

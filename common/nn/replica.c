@@ -150,7 +150,7 @@ static int move_staged(struct replica *replica, void *on_device, size_t bytes, c
     if (bytes == 0)
         return EXIT_OK;
     GPU_TRY(cudaSetDevice(replica->device));
-    GPU_TRY(cudaMallocHost(&staging, bytes < STAGING_BYTES ? bytes : STAGING_BYTES));
+    TRY(gpu_malloc_pinned(&staging, bytes < STAGING_BYTES ? bytes : STAGING_BYTES));
     int status = move(replica, on_device, bytes, host_out, host_in, staging);
     cudaFreeHost(staging);
     return status;

@@ -64,7 +64,7 @@ struct engine {
     int row_count;
     struct trace trace;
     bool verified;
-    bool complete; /* all that was planned has been done: nobody waits for anybody */
+    bool complete;                       /* all that was planned has been done: nobody waits for anybody */
     uint64_t checksum;                   /* after the verification */
     double busy_before[RUN_MAX_DEVICES]; /* seconds, by device of this rank, when the timed steps began */
     int cores_per_device;                /* 0: CUDA */

@@ -19,8 +19,9 @@ static int fill_resident(const struct dataset *dataset, const uint32_t *indices,
     int32_t *host_labels = NULL;
     int status = EXIT_OK;
 
-    GPU_GOTO(cudaMallocHost(&host_values, bytes), status, done);
-    GPU_GOTO(cudaMallocHost((void **)&host_labels, label_bytes), status, done);
+    if ((status = gpu_malloc_pinned(&host_values, bytes)) ||
+        (status = gpu_malloc_pinned((void **)&host_labels, label_bytes)))
+        goto done;
     dataset_gather(dataset, indices, rows, host_values, host_labels);
     GPU_GOTO(cudaMemcpyAsync(values, host_values, bytes, cudaMemcpyHostToDevice, replica->compute), status, done);
     GPU_GOTO(cudaMemcpyAsync(labels, host_labels, label_bytes, cudaMemcpyHostToDevice, replica->compute), status, done);
@@ -78,10 +79,10 @@ int feed_open(struct feed *feed, const struct run *run, struct replica *replica,
         feed->rows_max = rows;
         status = make_resident(feed, run->options, devices, device);
     } else {
-        GPU_GOTO(cudaMallocHost((void **)&feed->values, feed->rows_max * run->model->input_bytes), status, failed);
-        GPU_GOTO(cudaMallocHost((void **)&feed->labels, feed->rows_max * run->model->label_bytes), status, failed);
+        status = gpu_malloc_pinned((void **)&feed->values, feed->rows_max * run->model->input_bytes);
+        if (!status)
+            status = gpu_malloc_pinned((void **)&feed->labels, feed->rows_max * run->model->label_bytes);
     }
-failed:
     if (status)
         feed_close(feed);
     return status;

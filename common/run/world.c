@@ -5,6 +5,7 @@
 #include "run/world.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,23 +55,56 @@ int world_barrier(struct world *world)
     return status ? status : world->broadcast(world, &nothing, 1);
 }
 
+struct reason {
+    int status;
+    char text[508];
+};
+
+/* The first failing rank's last words become rank 0's: it writes the report. Each rank has printed its own. */
+static void tell_reason(struct world *world, int status)
+{
+    struct reason mine = {.status = status};
+    struct reason *all = new_array(world, "reasons", sizeof *all);
+
+    if (status)
+        snprintf(mine.text, sizeof mine.text, "%s", log_last_error());
+    if ((world->rank == 0 && !all) || world->gather(world, &mine, sizeof mine, all) || world->rank || status) {
+        free(all);
+        return;
+    }
+    for (int rank = 0; rank < world->size; rank++) {
+        if (!all[rank].status)
+            continue;
+        log_remember("rank %d: %.*s", rank, (int)sizeof all[rank].text - 1, all[rank].text);
+        break;
+    }
+    free(all);
+}
+
 int world_agree(struct world *world, int status)
 {
     int *all = new_array(world, "statuses", sizeof *all);
-    int agreed = status;
+    struct {
+        int status, rank;
+    } agreed = {status, world->rank}; /* of the first rank that failed */
 
     if (world->rank == 0 && !all)
         return EXIT_RESOURCE;
     int failed = world->gather(world, &status, sizeof status, all);
-    if (world->rank == 0 && !failed) {
-        agreed = EXIT_OK;
-        for (int rank = 0; rank < world->size && !agreed; rank++)
-            agreed = all[rank];
-    }
+    for (int rank = world->size - 1; world->rank == 0 && !failed && rank >= 0; rank--)
+        if (all[rank]) {
+            agreed.status = all[rank];
+            agreed.rank = rank;
+        }
     free(all);
     if (!failed)
         failed = world->broadcast(world, &agreed, sizeof agreed);
-    return failed ? failed : agreed;
+    if (failed || !agreed.status || world->size == 1)
+        return failed ? failed : agreed.status;
+    if (!status && world->blame)
+        world->blame(world->rank, agreed.rank);
+    tell_reason(world, status);
+    return agreed.status;
 }
 
 /* Ranks pad their items to the largest number, since gather wants equal bytes. packed: rank 0's, NULL elsewhere. */

@@ -20,6 +20,8 @@ struct world {
     int (*broadcast)(struct world *world, void *data, size_t bytes);
     /* Rank 0: its --json is written, and tells of this exit code. NULL: nobody wants to know. */
     void (*reported)(int status);
+    /* This rank leaves because another one has failed. NULL: nobody wants to know. */
+    void (*blame)(int rank, int failed);
     void *state;
 };
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "core.h"
+#include "sys/fault.h"
 #include "sys/topology.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -165,6 +166,9 @@ softError_t softMalloc(void **pointer, size_t bytes)
         return softPeekAtLastError();
     if (bytes == 0 || soft_device_error(device))
         return soft_device_error(device);
+    if (fault_allocation())
+        return soft_fail(softErrorMemoryAllocation, "soft GPU %d: planted failure of an allocation of %zu bytes",
+                         device->map.ordinal, bytes);
     if (bytes >= CHECK_MACHINE_FROM && bytes <= device->capacity && !soft_settings()->shape_only) {
         size_t machine = topology_memory_free();
         if (bytes > machine)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "core.h"
+#include "sys/fault.h"
 
 #define PINNED_ALIGNMENT 4096
 
@@ -38,6 +39,9 @@ softError_t softMallocHost(void **pointer, size_t bytes)
     *pointer = NULL;
     if (bytes == 0)
         return softSuccess;
+    if (fault_allocation())
+        return soft_fail(softErrorMemoryAllocation, "cudaMallocHost: planted failure of an allocation of %zu bytes",
+                         bytes);
     struct pinned *range = hidden_alloc(sizeof(*range));
     void *memory = NULL;
     if (!range || posix_memalign(&memory, PINNED_ALIGNMENT, bytes)) {

@@ -107,6 +107,15 @@ void log_error(const char *format, ...)
     pthread_mutex_unlock(&lock);
 }
 
+void log_remember(const char *format, ...)
+{
+    char text[LINE_BYTES];
+    FORMAT_INTO(text, format);
+    pthread_mutex_lock(&lock);
+    memcpy(last_error, text, sizeof(last_error));
+    pthread_mutex_unlock(&lock);
+}
+
 void log_warning(const char *format, ...)
 {
     char text[LINE_BYTES];

@@ -17,17 +17,19 @@
 extern "C" {
 #endif
 
-void log_set_program(const char *name);  /* static storage */
-void log_set_rank(int rank);             /* -1: none */
+void log_set_program(const char *name); /* static storage */
+void log_set_rank(int rank);            /* -1: none */
 void log_error(const char *format, ...) LOG_FORMAT(1, 2);
 void log_warning(const char *format, ...) LOG_FORMAT(1, 2);
 void log_info(const char *format, ...) LOG_FORMAT(1, 2);
-void log_set_quiet(bool quiet);          /* drops log_info */
+void log_set_quiet(bool quiet); /* drops log_info */
 /* Says and forgets what the program that became this one has left to say (ENV_NOTE): by log_info. */
 #define ENV_NOTE "DPBENCH_NOTE"
 void log_note(void);
 /* The text of this process's last log_error ("" if none): the reason column of a failed run. */
 const char *log_last_error(void);
+/* Another process's text becomes this one's last error; it has printed it itself. */
+void log_remember(const char *format, ...) LOG_FORMAT(1, 2);
 
 #ifdef __cplusplus
 }

@@ -5,7 +5,7 @@ import signal
 import time
 
 from processes import by_hand, free_port
-from trainer import T, hand, long_run, wait_line
+from trainer import LONG, T, hand, long_run, wait_line
 
 TIMES = 5
 
@@ -76,7 +76,7 @@ def missing_rank(_):
 
 
 def survivors(_):
-    runs = by_hand(hand("--steps", 1000000), range(4), 4, free_port())
+    runs = by_hand(hand("--steps", LONG), range(4), 4, free_port())
     wait_line(runs[0], b"warm-up 3/3")
     started = time.monotonic()
     os.kill(runs[2].pid, signal.SIGKILL)

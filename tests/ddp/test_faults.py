@@ -8,7 +8,7 @@ import random
 import signal
 
 from processes import by_hand, check, expect, free_port, links, run_tests
-from trainer import DDP, DP, SMALL, T, WIDE, ddp, fault, folder, hand, last_line_of, long_run, summary, wait_line
+from trainer import DDP, DP, LONG, SMALL, T, WIDE, ddp, fault, folder, hand, last_line_of, long_run, summary, wait_line
 
 
 def test_sigkill_of_each_rank():
@@ -121,7 +121,7 @@ def test_the_last_line_tells_of_any_end():
             check(os.listdir(path) == ["run.json"], f"left: {os.listdir(path)}")
     with folder() as path:
         file = os.path.join(path, "run.json")
-        run = ddp(*SMALL, "--gpus", 2, "--steps", 1000000, "--json", file)
+        run = ddp(*SMALL, "--gpus", 2, "--steps", LONG, "--json", file)
         run.wait_step(0, 5)
         os.kill(run.pid, signal.SIGTERM)
         expect(run, 143)
@@ -129,6 +129,28 @@ def test_the_last_line_tells_of_any_end():
         runs = by_hand(hand("--rendezvous-timeout", 0.5, "--json", file), (0,), 2, free_port())
         expect(runs[0], 5, limit=1.5)
         check("missing ranks: 1" in last_line_of(file)["reason"], f"{last_line_of(file)}")
+
+
+def test_each_allocation_fails():
+    """Of device and pinned memory, the first, the second ... until a run needs no more: 3, a reason, nothing left."""
+    for rank in 0, 1:
+        for number in range(200):
+            with folder() as path:
+                file, saved = os.path.join(path, "run.json"), os.path.join(path, "checkpoint")
+                run = ddp("--data", "digits", "--width", 8, "--depth", 1, "--timeout", T, "--gpus", 2, "--steps", 2,
+                          "--checksum", "--accumulate", 2, "--save", saved, "--json", file,
+                          env=fault(f"alloc:{rank}:step{number}"))
+                code = run.finish()
+                check(not run.left(), f"processes are left: {run.left()}")
+                last = last_line_of(file)
+                if code == 0:
+                    check(last["status"] == "ok", f"{last}")
+                    break
+                check(code == 3 and "planted" in run.err, f"allocation {number}: exit code {code}; stderr:\n{run.err}")
+                check(f"rank {rank} (pid " in run.last_line() and "; exit code 3" in run.last_line(), f"stderr:\n{run.err}")
+                check(last["status"] != "ok" and ("planted" in last["reason"] or f"rank {rank} " in last["reason"]), f"{last}")
+                check(os.listdir(path) == ["run.json"], f"left: {os.listdir(path)}")
+        check(10 < number < 199, f"rank {rank}: {number} allocations")
 
 
 def test_a_slow_rank_is_no_fault():
@@ -152,7 +174,7 @@ def test_survivors_without_a_launcher():
     for number, code, limit, text in ((signal.SIGKILL, 1, 1, "rank 2 (process {}) has gone"),
                                       (signal.SIGSTOP, 6, T + 1, "rank 2 ")):
         timeout = T if number == signal.SIGSTOP else 3600
-        runs = by_hand(hand("--steps", 1000000, "--timeout", timeout), range(4), 4, free_port())
+        runs = by_hand(hand("--steps", LONG, "--timeout", timeout), range(4), 4, free_port())
         wait_line(runs[0], b"warm-up 3/3")
         os.kill(runs[2].pid, number)
         for rank in (0, 1, 3):

@@ -11,6 +11,7 @@ from processes import Run, check, expect
 
 DDP, DP, FRONT = (sys.argv[1:4] + 3 * [""])[:3]
 T = 3
+LONG = 200000   # steps: a minute or more; the memory for their rows is touched where MALLOC_PERTURB_ is set
 SMALL = ["--data", "digits", "--width", 64, "--depth", 2, "--lr", 0.05, "--timeout", T]
 WIDE = ["--data", "digits", "--width", 512, "--depth", 3, "--lr", 0.05, "--timeout", T]   # three buckets
 
@@ -60,7 +61,7 @@ def hand(*arguments):
 
 
 def long_run(ranks=4, env=None):
-    return ddp(*SMALL, "--gpus", ranks, "--global-batch", 32, "--steps", 1000000, env=env)
+    return ddp(*SMALL, "--gpus", ranks, "--global-batch", 32, "--steps", LONG, env=env)
 
 
 def last_line_of(file):

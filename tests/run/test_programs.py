@@ -284,6 +284,26 @@ def test_the_front_speaks_once(folder):
         check(len(err.splitlines()) == lines and (rank != "0" or "use --device soft" in err), err)
 
 
+def test_each_allocation_fails(folder):
+    """Of device and pinned memory, the first, the second ... until a run needs no more: 3, a reason, nothing left."""
+    for arguments in (["--accumulate", "2"], ["--dp-transport", "p2p", "--dp-loss", "replica"], ["--strategy", "single"]):
+        for number in range(200):
+            path, saved = os.path.join(folder, "run.json"), os.path.join(folder, "checkpoint")
+            command = [trainer, "--data", "digits", "--width", "8", "--depth", "1", "--steps", "2", "--checksum", "--json", path, "--save", saved] + arguments
+            command += [] if "single" in arguments else ["--gpus", "2"]
+            done = subprocess.run(command, env=dict(os.environ, DPBENCH_FAULT=f"alloc:0:step{number}"), stdin=subprocess.DEVNULL,
+                                  capture_output=True, text=True, timeout=LIMIT)
+            with open(path, encoding="utf-8") as file:
+                last = json.loads(file.readlines()[-1])
+            if done.returncode == 0:
+                break
+            check(done.returncode == 3, f"allocation {number}: exit {done.returncode}\n{done.stderr}")
+            check("planted" in done.stderr.splitlines()[-1] and "planted" in last["reason"], f"{last}\n{done.stderr}")
+            check(os.listdir(folder) == ["run.json"], f"left: {os.listdir(folder)}")
+        check(10 < number < 199 and last["status"] == "ok", f"{number} allocations")
+        os.unlink(saved)
+
+
 def test_copies_are_refused(folder):
     """mpirun -n 2 dp-train would train twice, side by side."""
     for variables in ({"OMPI_COMM_WORLD_RANK": "{}", "OMPI_COMM_WORLD_SIZE": "2"}, {"PMI_RANK": "{}", "PMI_SIZE": "2"},
