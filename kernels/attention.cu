@@ -41,7 +41,7 @@ struct CausalSoftmaxForward {
         const float factor = 1.0f / sum;
         group.each(n, [=](size_t i) {
             if constexpr (sizeof(T) == sizeof(float))
-                x[i] = x[i] * factor;
+                x[i] = i < seen ? x[i] * factor : 0.0f;
             else
                 x[i] = i < seen ? exponential((x[i] - top) * scale) * factor : 0.0f;
         });
