@@ -12,40 +12,63 @@ using namespace kernel;
 
 namespace {
 
-/* Whole vectors: what a row sees, rounded up, so that few elements are left to be treated singly on the CPU. */
-DEVICE size_t whole_vectors(size_t seen, size_t columns)
+/* A row that sees `seen` elements: `whole` vectors of them without a condition, then one with, up to `end`; behind it zeros. On
+ * the CPU no element is left to be treated singly, and conditions, which cost as much as the sums, stand in one vector only. */
+struct Sight {
+    size_t seen, whole, end, columns;
+    DEVICE Sight(size_t seen_, size_t columns_) : seen(seen_), whole(seen_ / 16 * 16), end(whole + 16), columns(columns_)
+    {
+        end = seen == whole ? whole : end;
+        end = end < columns ? end : columns;
+    }
+};
+
+template <class Group, class F> DEVICE float sight_sum(Group group, const Sight &s, F f)
 {
-    const size_t whole = (seen + 15) / 16 * 16;
-    return whole < columns ? whole : columns;
+    const size_t first = s.whole, seen = s.seen;
+    const float last = group.sum(s.end - first, [=](size_t i) { return first + i < seen ? f(first + i) : 0.0f; });
+    return group.sum(first, f) + last;
 }
 
-template <class Group, class T> DEVICE void clear(Group group, T *x, size_t n)
+/* Also of what is no longer seen: 0. */
+template <class Group, class T, class F> DEVICE void sight_set(Group group, const Sight &s, T *x, F f)
 {
-    group.each(n, [=](size_t i) { x[i] = 0.0f; });
+    const size_t first = s.whole, end = s.end, seen = s.seen;
+    group.each(first, [=](size_t i) { x[i] = f(i); });
+    group.each(end - first, [=](size_t i) { x[first + i] = first + i < seen ? f(first + i) : 0.0f; });
+    group.each(s.columns - end, [=](size_t i) { x[end + i] = 0.0f; });
 }
 
-/* In 32 bits the exponentials are kept in place between the sum and the division; 16 would round them twice. */
+template <class Group, class T> DEVICE float sight_max(Group group, const Sight &s, const T *x)
+{
+    const size_t first = s.whole, seen = s.seen;
+    const float last = group.max(s.end - first, [=](size_t i) -> float { return first + i < seen ? float(x[first + i]) : -INFINITY; });
+    const float most = group.max(first, [=](size_t i) -> float { return x[i]; });
+    return last > most ? last : most;
+}
+
+/* In 32 bits the exponentials are kept in place between the sum and the division; 16 would round them twice. On a GPU a lane has
+ * the same elements in the sum and in what follows only within one of the two stretches, and so do they here. */
 struct CausalSoftmaxForward {
     template <class Group, class T>
     static DEVICE void row(size_t row, Group group, T *scores, size_t columns, size_t block_rows, size_t first, float scale)
     {
         T *x = scores + row * columns;
-        const size_t seen = first + row % block_rows + 1, n = whole_vectors(seen, columns);
-        const float top = group.max(n, [=](size_t i) { return i < seen ? static_cast<float>(x[i]) : -INFINITY; });
-        const float sum = group.sum(n, [=](size_t i) {
-            const float e = i < seen ? exponential((x[i] - top) * scale) : 0.0f;
+        const Sight sight(first + row % block_rows + 1, columns);
+        const float top = sight_max(group, sight, x);
+        const float sum = sight_sum(group, sight, [=](size_t i) {
+            const float e = exponential((x[i] - top) * scale);
             if constexpr (sizeof(T) == sizeof(float))
                 x[i] = e;
             return e;
         });
         const float factor = 1.0f / sum;
-        group.each(n, [=](size_t i) {
+        sight_set(group, sight, x, [=](size_t i) {
             if constexpr (sizeof(T) == sizeof(float))
-                x[i] = x[i] * factor;
+                return x[i] * factor;
             else
-                x[i] = i < seen ? exponential((x[i] - top) * scale) * factor : 0.0f;
+                return exponential((x[i] - top) * scale) * factor;
         });
-        clear(group, x + n, columns - n);
     }
 };
 
@@ -56,10 +79,9 @@ struct CausalSoftmaxBackward {
     {
         T *d = d_scores + row * columns;
         const T *p = probabilities + row * columns;
-        const size_t seen = first + row % block_rows + 1, n = whole_vectors(seen, columns);
-        const float along = group.sum(n, [=](size_t i) { return i < seen ? p[i] * d[i] : 0.0f; });
-        group.each(n, [=](size_t i) { d[i] = i < seen ? scale * p[i] * (d[i] - along) : 0.0f; });
-        clear(group, d + n, columns - n);
+        const Sight sight(first + row % block_rows + 1, columns);
+        const float along = sight_sum(group, sight, [=](size_t i) { return p[i] * d[i]; });
+        sight_set(group, sight, d, [=](size_t i) { return scale * p[i] * (d[i] - along); });
     }
 };
 

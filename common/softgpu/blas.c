@@ -22,9 +22,11 @@ const struct blas_engine *const blas_native = &blas_dnnl;
 const struct blas_engine *const blas_native = &blas_plain;
 #endif
 
-/* Smaller tiles keep more cores busy, larger ones waste less on packing: 256 is some 5 % slower on one core. */
-#define TILE_M 512
-#define TILE_N 512
+/* Smaller tiles keep more cores busy, larger ones waste less on packing: 256 is some 5 % slower on one core. But a long sum over
+ * the rows of B (a weight's gradient) falls out of the cache: there 512 is 1.2 to 2 times slower than 128. */
+#define TILE_MOST 512
+#define TILE_LONG 128
+#define LONG_SUM 512
 /* Less than this is not worth a part of its own in a batch (some 40 us of one core). */
 #define GROUP_FLOPS 4e6
 
@@ -78,6 +80,11 @@ static int tile_size(int extent, int most)
     return (((extent + tiles - 1) / tiles + 15) / 16) * 16;
 }
 
+static int tile_most(const struct blas_product *p)
+{
+    return p->transpose_b && p->k > LONG_SUM ? TILE_LONG : TILE_MOST;
+}
+
 static unsigned tile_count(int extent, int most)
 {
     int size = tile_size(extent, most);
@@ -91,8 +98,8 @@ static const void *element(const void *matrix, softDataType_t type, size_t row, 
 
 static struct blas_product tile_of(const struct blas_product *whole, unsigned tile)
 {
-    const unsigned tiles_m = tile_count(whole->m, TILE_M);
-    const int size_m = tile_size(whole->m, TILE_M), size_n = tile_size(whole->n, TILE_N);
+    const int most = tile_most(whole), size_m = tile_size(whole->m, most), size_n = tile_size(whole->n, most);
+    const unsigned tiles_m = tile_count(whole->m, most);
     const int first_m = (int)(tile % tiles_m) * size_m, first_n = (int)(tile / tiles_m) * size_n;
     struct blas_product part = *whole;
     part.m = whole->m - first_m < size_m ? whole->m - first_m : size_m;
@@ -117,7 +124,7 @@ static unsigned part_count(const struct blas_product *p)
 {
     if (p->batch > 1)
         return (unsigned)((p->batch + group_size(p) - 1) / group_size(p));
-    return tile_count(p->m, TILE_M) * tile_count(p->n, TILE_N);
+    return tile_count(p->m, tile_most(p)) * tile_count(p->n, tile_most(p));
 }
 
 static struct blas_product part_of(const struct blas_product *whole, unsigned part)

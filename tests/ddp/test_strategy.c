@@ -97,6 +97,33 @@ static void equals_dp_and_single(void **state)
     }
 }
 
+/* The same with a text model: many labels a sample, tokens, a tied parameter that is ready last. */
+static void text_model_equals_dp_and_single(void **state)
+{
+    (void)state;
+    static const char *const cells[][2] = {{"1", "8"}, {"2", "8"}, {"4", "8"}, {"8", "8"}, {"3", "7"}, {"4", "3"}};
+    for (size_t i = 0; i < sizeof(cells) / sizeof(cells[0]); i++) {
+        struct training single, dp, ddp;
+        const char *const batch = cells[i][1], *const ranks = cells[i][0];
+        train_with(&single, &strategy_single, "dp-train",
+                   (const char *const[]){"--model", "gpt-tiny", "--strategy", "single", "--global-batch", batch, NULL});
+        train_with(&dp, &strategy_dp, "dp-train",
+                   (const char *const[]){"--model", "gpt-tiny", "--gpus", ranks, "--global-batch", batch, NULL});
+        train_with(&ddp, &strategy_ddp, "ddp-train",
+                   (const char *const[]){"--model", "gpt-tiny", "--gpus", ranks, "--global-batch", batch, NULL});
+        print_message("gpt-tiny, N = %s, batch %s: from single %.1e, from DP %.1e\n", ranks, batch,
+                      distance(&ddp, ddp.parameters, single.parameters), distance(&ddp, ddp.parameters, dp.parameters));
+        if (i < 4)
+            assert_true(same_bits(&ddp, &dp));
+        check_close(&ddp, &dp, 1e-6);
+        check_close(&ddp, &single, 2e-6);
+        assert_true(fabs(ddp.loss_last - single.loss_last) <= 1e-5 * single.loss_last);
+        training_close(&single);
+        training_close(&dp);
+        training_close(&ddp);
+    }
+}
+
 /* trials.md 8: N x accumulation x mean or sum, plain SGD: the ratio to one device is 1 in all cells. */
 static void scale_of_gradients(void **state)
 {
@@ -294,6 +321,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equals_dp_and_single),
+        cmocka_unit_test(text_model_equals_dp_and_single),
         cmocka_unit_test(scale_of_gradients),
         cmocka_unit_test(overlap_changes_no_bit),
         cmocka_unit_test(bucket_sizes_change_nothing),

@@ -16,6 +16,7 @@ static int update(struct training *training, void *state, uint64_t step, const u
 {
     const struct options *options = &training->options;
     int micro_batches = schedule_micro_batches(options);
+    float labels = (float)options->global_batch * (float)training->model.targets;
     for (int k = 0; k < micro_batches; k++) {
         struct piece micro = schedule_micro_batch(options, k);
         struct batch batch = {.indices = indices + micro.first,
@@ -23,7 +24,7 @@ static int update(struct training *training, void *state, uint64_t step, const u
                               .first = k == 0,
                               .last = k == micro_batches - 1,
                               .step = step,
-                              .loss_scale = options->loss == LOSS_MEAN ? 1.0F / (float)options->global_batch : 1.0F};
+                              .loss_scale = options->loss == LOSS_MEAN ? 1.0F / labels : 1.0F};
         TRY(training->strategy->step(state, &batch));
     }
     return training->strategy->finish(state, result);
@@ -106,7 +107,8 @@ int training_open(struct training *training, const struct strategy *strategy, co
         argv[argc] = (char *)arguments[argc - 1];
     *training = (struct training){.strategy = strategy, .steps = 4};
     TRY(options_parse(&training->options, program, argc, argv));
-    training->options.data = "digits";
+    if (strcmp(training->options.model, "mlp") == 0)
+        training->options.data = "digits";
     TRY(engine_open_data(&training->options, &training->dataset, &training->model));
     training->parameters = calloc(1, training->model.flat_bytes);
     training->gradients = calloc(1, training->model.flat_bytes);

@@ -91,7 +91,8 @@ static int update(struct harness *harness, const uint32_t *indices, struct step_
 {
     const struct options *options = &harness->options;
     int count = schedule_micro_batches(options);
-    float scale = options->loss == LOSS_SUM ? 1.0F : 1.0F / (float)options->global_batch;
+    float labels = (float)options->global_batch * (float)harness->model.targets;
+    float scale = options->loss == LOSS_SUM ? 1.0F : 1.0F / labels;
 
     for (int k = 0; k < count; k++) {
         struct piece micro = schedule_micro_batch(options, k);

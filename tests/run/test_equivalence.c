@@ -96,6 +96,17 @@ static void equals_one_device(void **state)
     compare_variants("--data synthetic " SMALL, 7, 36);
 }
 
+/* Many labels a sample, tokens in place of floats, a parameter that two layers share. */
+static void equals_one_device_on_text(void **state)
+{
+    static const size_t batches[] = {8, 9, 3};
+
+    (void)state;
+    for (size_t n = 0; n < COUNT(device_counts); n++)
+        for (size_t b = 0; b < COUNT(batches); b++)
+            compare_variants("--data synthetic --model gpt-tiny", device_counts[n], batches[b]);
+}
+
 /* The same through pinned memory and copy streams. Trial 2's batch of 13 is among them. */
 static void equals_one_device_on_real_data(void **state)
 {
@@ -222,7 +233,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_device_is_single),           cmocka_unit_test(equals_one_device),
-        cmocka_unit_test(equals_one_device_on_real_data), cmocka_unit_test(scales_gradients_by_one),
+        cmocka_unit_test(equals_one_device_on_text),      cmocka_unit_test(equals_one_device_on_real_data),
+        cmocka_unit_test(scales_gradients_by_one),
         cmocka_unit_test(accumulates_like_one_device),    cmocka_unit_test(gathers_on_any_output_device),
         cmocka_unit_test(gives_the_same_bits_each_time),
     };
