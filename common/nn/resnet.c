@@ -122,8 +122,7 @@ static int open_gradients(struct resnet *net, const struct replica *replica)
         TRY(gpu_malloc(&net->pooled, pooled * element, MEMORY_ACTIVATIONS));
         TRY(gpu_malloc((void **)&net->places, pooled, MEMORY_ACTIVATIONS));
     }
-    if (replica_type(replica) != ELEMENT_F32)
-        TRY(gpu_malloc(&net->input, batch * replica->model->input_count * element, MEMORY_ACTIVATIONS));
+    TRY(gpu_malloc(&net->input, input_cast_bytes(replica), MEMORY_ACTIVATIONS));
     TRY(gpu_malloc(&net->features, batch * network->features * element, MEMORY_ACTIVATIONS));
     return gpu_malloc(&net->d_features, batch * network->features * element, MEMORY_ACTIVATIONS);
 }
@@ -245,11 +244,8 @@ static int resnet_forward(struct replica *replica, size_t batch, bool training)
     const struct convolution_shape *stem = &net->network.units[0].shape;
     const void *x = replica->input;
 
-    if (net->input && batch) {
-        GPU_TRY(kernel_cast(replica_type(replica), net->input, ELEMENT_F32, x, batch * replica->model->input_count,
-                            replica->compute));
-        x = net->input;
-    }
+    if (batch)
+        TRY(input_cast(replica, net->input, batch, &x));
     TRY(unit_forward(&pass, &net->units[0], net->units[0].y, x, NULL, true));
     if (net->pooled && batch)
         GPU_TRY(kernel_max_pool(replica_type(replica), net->pooled, net->places, net->units[0].y, batch,

@@ -242,6 +242,8 @@ int resnet_describe(struct model *model, const struct model_settings *settings)
     if (!status)
         describe_classifier(model, network);
     free(network);
+    snprintf(model->text, sizeof model->text, "inputs=%zu width=%zu depth=%zu classes=%zu", model->settings.inputs,
+             model->settings.width, model->settings.depth, model->settings.classes);
     model->input_count = model->settings.inputs;
     model->targets = 1;
     model->classes = model->settings.classes;
