@@ -156,9 +156,9 @@ int replica_initialize(struct replica *replica, uint64_t seed);
 /* Copies flat parameters (or gradients) to or from pinned-staged host memory of flat_bytes; synchronous. */
 int replica_read(struct replica *replica, const void *flat_device, void *host);
 int replica_write(struct replica *replica, void *flat_device, const void *host);
-/* The same of flat buffers of floats (masters, optimizer state): float_bytes. */
-int replica_read_floats(struct replica *replica, const float *flat_device, float *host);
-int replica_write_floats(struct replica *replica, float *flat_device, const float *host);
+/* The same of flat buffers of floats: masters and optimizer state (float_bytes), the model's buffers (buffer_bytes). */
+int replica_read_floats(struct replica *replica, const float *flat_device, float *host, size_t bytes);
+int replica_write_floats(struct replica *replica, float *flat_device, const float *host, size_t bytes);
 
 /* Checksum over all masters (without: parameters) in registration order, without the padding. */
 int replica_checksum(struct replica *replica, uint64_t *sum);
