@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "buffers.h"
 #include "data/sampler.h"
 #include "gpu/backend.h"
 #include "kernels/kernels.h"
@@ -36,6 +37,7 @@ struct ddp {
     struct feed feed;
     struct timeline timeline;
     struct reducer reducer;
+    struct buffers buffers;
     struct loss *losses; /* [accumulate]: each sum is read when the step is finished */
     int loss_count;
     int micro_batches; /* of the step so far */
@@ -56,6 +58,7 @@ static void ddp_close(void *state, bool failed)
     if (ddp->replica.compute)
         (void)cudaStreamSynchronize(ddp->replica.compute);
     reducer_close(&ddp->reducer);
+    buffers_close(&ddp->buffers);
     timeline_close(&ddp->timeline);
     for (int k = 0; k < ddp->loss_count; k++)
         loss_close(&ddp->losses[k]);
@@ -168,6 +171,7 @@ static int open_all(struct ddp *ddp, const struct run *run)
     TRY(tell_devices(ddp));
     TRY(open_communicator(ddp));
     TRY(broadcast_parameters(ddp));
+    TRY(world_agree(run->world, buffers_open(&ddp->buffers, run->world, &ddp->replica, ddp->comm, options->sync_bn)));
     return world_agree(run->world, reducer_open(&ddp->reducer, run->world, &ddp->replica, &ddp->timeline, ddp->comm,
                                                 (size_t)(options->bucket_cap_mib * (double)MIB), !options->no_overlap));
 }
@@ -216,6 +220,7 @@ static int run_forward(struct ddp *ddp, const struct batch *batch, struct piece 
     TRY(phase_end(&ddp->timeline, replica->compute, PHASE_SCATTER));
 
     phase_begin(PHASE_FORWARD);
+    TRY(buffers_before_forward(&ddp->buffers, batch->last));
     TRY(ddp->model->type->forward(replica, piece.count, true));
     TRY(phase_end(&ddp->timeline, replica->compute, PHASE_FORWARD));
 
@@ -300,6 +305,8 @@ static int ddp_evaluate(void *state, const uint32_t *indices, size_t count, stru
     progress_reach(ddp->world->rank, PROGRESS_EVALUATION, ddp->step);
     *evaluation = (struct evaluation){0};
     GPU_TRY(cudaSetDevice(ddp->device));
+    TRY(buffers_before_forward(&ddp->buffers, false));
+    TRY(gpu_stream_finish(replica->compute, ddp->comm, ddp->options->timeout));
     for (size_t at = 0; at < count; at += replica->batch_max) {
         size_t rows = count - at < replica->batch_max ? count - at : replica->batch_max;
         TRY(feed_enqueue(&ddp->feed, indices + at, rows, true));
@@ -345,15 +352,20 @@ static int ddp_restart(void *state)
     GPU_TRY(cudaSetDevice(ddp->device));
     TRY(replica_initialize(&ddp->replica, ddp->options->seed));
     TRY(optimizer_reset(&ddp->optimizer));
+    ddp->buffers.stale = true;
     return ddp->world->size > 1 ? reducer_restart(&ddp->reducer) : EXIT_OK;
 }
 
-/* A ring all-reduce of P bytes: each rank sends 2 (N - 1) / N P. */
+/* A ring all-reduce of P bytes: each rank sends 2 (N - 1) / N P. Buffers: once an update. */
 static void ddp_traffic_formula(void *state, uint64_t formula[PHASES])
 {
     const struct ddp *ddp = state;
     for (int phase = 0; phase < PHASES; phase++)
         formula[phase] = 0;
+    uint64_t passes = (uint64_t)schedule_micro_batches(ddp->options);
+    formula[PHASE_REPLICATE] = buffers_broadcast_bytes(&ddp->buffers);
+    formula[PHASE_FORWARD] = passes * buffers_forward_bytes(&ddp->buffers);
+    formula[PHASE_BACKWARD] = passes * buffers_backward_bytes(&ddp->buffers);
     formula[PHASE_ALLREDUCE_EXPOSED] =
         2 * (uint64_t)(ddp->world->size - 1) * ddp->model->parameter_elements * element_size(ddp->model->settings.type);
 }

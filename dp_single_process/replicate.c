@@ -4,7 +4,7 @@
  * flattens a group on device 0, sends it, and splits it again; here the parameters lie flat in registration order, so a
  * group is a range of bytes and is sent as it lies (with the padding between tensors: P below is the flat size).
  *
- * Bytes: P (n-1); in fp16 also 4 to each device but device 0 that takes a loss. Device 0 sends all of them on its own link, however many devices there are.
+ * Bytes: (P + Bf) (n-1), Bf the buffers; in fp16 also 4 to each device but device 0 that takes a loss. Device 0 sends all of them on its own link, however many devices there are.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -196,6 +196,27 @@ static int broadcast_on(struct dp *dp, const struct dp_communicators *set, const
     return EXIT_OK;
 }
 
+/* The model's buffers (BatchNorm's running statistics) follow the parameters; those of the other devices, which have
+ * moved since, are lost. */
+static int broadcast_buffers(struct dp *dp, const struct dp_communicators *set)
+{
+    size_t count = dp->model->buffer_bytes / sizeof(float);
+    int status = EXIT_OK;
+
+    if (count == 0)
+        return EXIT_OK;
+    GPU_TRY(ncclGroupStart());
+    for (int r = 0; r < set->n && !status; r++) {
+        float *buffers = dp->device[r].replica.buffers;
+        status = GPU_STATUS(cudaSetDevice(r));
+        if (!status)
+            status = GPU_STATUS(
+                ncclBroadcast(buffers, buffers, count, ncclFloat32, 0, set->comm[r], dp_compute(dp, r)));
+    }
+    int ended = GPU_STATUS(ncclGroupEnd());
+    return status ? status : ended;
+}
+
 /* Every rank's broadcast is on its own compute stream: after its last use of the parameters, before its forward pass.
  */
 static int broadcast(struct dp *dp, const struct dp_communicators *set, uint64_t step)
@@ -208,7 +229,7 @@ static int broadcast(struct dp *dp, const struct dp_communicators *set, uint64_t
         int ended = GPU_STATUS(ncclGroupEnd()); /* also after a failure: an open group would keep the next call */
         TRY(status ? status : ended);
     }
-    return EXIT_OK;
+    return broadcast_buffers(dp, set);
 }
 
 /* Copies on device 0's compute stream, group by group and device by device; a device waits for its last one. The
@@ -223,9 +244,13 @@ static int copy_to_all(struct dp *dp, int n)
         for (int r = 1; r < n; r++) {
             GPU_TRY(cudaMemcpyPeerAsync(at(dp->device[r].replica.parameters, group), r, at(source, group), 0,
                                         group->bytes, dp_compute(dp, 0)));
-            if (g == dp->group_count - 1)
-                GPU_TRY(cudaEventRecord(dp->device[r].replicated, dp_compute(dp, 0)));
         }
+    }
+    for (int r = 1; r < n; r++) {
+        if (dp->model->buffer_bytes)
+            GPU_TRY(cudaMemcpyPeerAsync(dp->device[r].replica.buffers, r, dp->device[0].replica.buffers, 0,
+                                        dp->model->buffer_bytes, dp_compute(dp, 0)));
+        GPU_TRY(cudaEventRecord(dp->device[r].replicated, dp_compute(dp, 0)));
     }
     for (int r = 1; r < n; r++)
         GPU_TRY(cudaStreamWaitEvent(dp_compute(dp, r), dp->device[r].replicated, 0));
@@ -250,7 +275,7 @@ int dp_replicate(struct dp *dp, const struct dp_pass *pass)
 
 uint64_t dp_replicate_bytes(const struct dp *dp, const struct dp_pass *pass)
 {
-    uint64_t parameters = pass->n > 1 ? dp->model->flat_bytes * (uint64_t)(pass->n - 1) : 0;
+    uint64_t model = pass->n > 1 ? (dp->model->flat_bytes + dp->model->buffer_bytes) * (uint64_t)(pass->n - 1) : 0;
 
-    return parameters + loss_scale_bytes(dp, pass->n);
+    return model + loss_scale_bytes(dp, pass->n);
 }

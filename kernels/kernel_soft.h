@@ -147,14 +147,56 @@ inline softError_t launch_elements(const Cost &cost, softStream_t stream, size_t
 
 /* ---- matrix: elements that know their column ---- */
 
+/* Rows shorter than this are taken several at a time, with the inputs by column written out for all of them: a loop over 16
+ * columns alone would spend its time on beginning and ending. */
+constexpr size_t SHORT_ROW = COLUMN_TILE / 2;
+
+/* An argument as a wide row sees it. */
+template <class A> struct Wide {
+    A argument;
+    Wide(const A &a, size_t, size_t) : argument(a) {}
+    A get() const { return argument; }
+};
+template <class T> struct Wide<ColumnIn<T>> {
+    T values[COLUMN_TILE];
+    Wide(const ColumnIn<T> &a, size_t columns, size_t group)
+    {
+        for (size_t i = 0; i < group * columns; i++)
+            values[i] = a.pointer[i % columns];
+    }
+    ColumnIn<T> get() const { return {values, COLUMN_TILE}; }
+};
+
 template <class K, class... Arguments>
-DEVICE void matrix_loop(Range rows, size_t columns, Arguments... arguments)
+DEVICE void matrix_rows(size_t begin, size_t end, size_t columns, Arguments... arguments)
 {
-    for (size_t row = rows.begin; row < rows.end; row++) {
+    for (size_t row = begin; row < end; row++) {
 #pragma omp simd
         for (size_t column = 0; column < columns; column++)
             K::element(arguments.at(Place{row * columns + column, column})...);
     }
+}
+
+/* Whole groups of rows as rows of group * columns. */
+template <class K, class... Arguments>
+inline void matrix_groups(size_t begin, size_t groups, size_t columns, size_t group, const Wide<Arguments> &...wide)
+{
+    for (size_t g = 0; g < groups; g++) {
+        const size_t start = (begin + g * group) * columns;
+#pragma omp simd
+        for (size_t i = 0; i < group * columns; i++)
+            K::element(wide.get().at(Place{start + i, i})...);
+    }
+}
+
+template <class K, class... Arguments>
+DEVICE void matrix_loop(Range rows, size_t columns, Arguments... arguments)
+{
+    const size_t group = columns <= SHORT_ROW ? COLUMN_TILE / columns : 1;
+    const size_t groups = group > 1 ? (rows.end - rows.begin) / group : 0;
+    if (groups > 1)
+        matrix_groups<K, Arguments...>(rows.begin, groups, columns, group, Wide<Arguments>(arguments, columns, group)...);
+    matrix_rows<K>(rows.begin + (groups > 1 ? groups * group : 0), rows.end, columns, arguments...);
 }
 
 template <class K, class... Arguments> void matrix_body(const void *bytes, unsigned block, unsigned blocks)

@@ -100,6 +100,65 @@ cudaError_t kernel_column_sums(enum element_type type, void *out, const void *x,
 /* out[0] = sum of x[n]. */
 cudaError_t kernel_sum(float *out, const float *x, size_t n, cudaStream_t stream);
 
+/* ---- batch_norm.cu ---- x, y, dy, dx [rows][columns], weight and bias [columns] of `type`; all else float
+ * statistics: [2 columns + 1] = mean, sum of squared deviations, count; saved: [2 columns + 1] = mean, 1 / deviation, count
+ * (0 in an evaluation). partials: one set a chunk of rows. Formulas: Ioffe and Szegedy 2015; torch.nn.BatchNorm2d. */
+static inline size_t kernel_batch_norm_chunks_most(size_t rows, size_t columns) /* of any batch of up to so many rows */
+{
+    const size_t of_32_kib = 8192 / (columns < 8192 ? columns : 8192), chunks = (rows + of_32_kib - 1) / of_32_kib;
+    return chunks < 512 ? chunks : 512;
+}
+static inline size_t kernel_batch_norm_chunks(size_t rows, size_t columns) /* equal ones but for the last */
+{
+    const size_t most = kernel_batch_norm_chunks_most(rows, columns), each = most ? (rows + most - 1) / most : 1;
+    return (rows + each - 1) / each;
+}
+/* partials [chunks][2 columns + 1] */
+cudaError_t kernel_batch_norm_statistics(enum element_type type, float *partials, const void *x, size_t rows, size_t columns,
+                                         cudaStream_t stream);
+/* The statistics of all parts [part_count][2 columns + 1] together; parts without rows, or none at all, are allowed. */
+cudaError_t kernel_batch_norm_combine(float *statistics, const float *parts, size_t part_count, size_t columns,
+                                      cudaStream_t stream);
+/* The same, into saved (with the biased variance), and running = (1 - momentum) running + momentum (mean, unbiased variance). */
+cudaError_t kernel_batch_norm_finish(float *saved, float *running_mean, float *running_variance, const float *parts,
+                                     size_t part_count, size_t columns, float momentum, float epsilon, cudaStream_t stream);
+/* Evaluation: saved from the running statistics. */
+cudaError_t kernel_batch_norm_from_running(float *saved, const float *running_mean, const float *running_variance,
+                                           size_t columns, float epsilon, cudaStream_t stream);
+/* y = (x - mean) / deviation weight + bias; + residual and ReLU if that is not NULL, ReLU if with_relu. y may be x. */
+cudaError_t kernel_batch_norm_normalise(enum element_type type, void *y, const void *x, const void *residual,
+                                        const float *saved, const void *weight, const void *bias, size_t rows,
+                                        size_t columns, int with_relu, cudaStream_t stream);
+/* partials [chunks][2 columns]: sums of g and of g (x - mean); g = dy, where bias is given only behind the ReLU, which is
+ * seen again from x. */
+cudaError_t kernel_batch_norm_sums(enum element_type type, float *partials, const void *dy, const void *x, const float *saved,
+                                   const void *weight, const void *bias, size_t rows, size_t columns, cudaStream_t stream);
+/* The same of g = g + other (if not NULL) where y > 0, else 0, which is written. */
+cudaError_t kernel_batch_norm_gated_sums(enum element_type type, float *partials, void *g, const void *other, const void *y,
+                                         const void *x, const float *saved, size_t rows, size_t columns, cudaStream_t stream);
+/* sums [2 columns] of all chunks of `rows`; d_weight, d_bias (overwritten, or added to). */
+cudaError_t kernel_batch_norm_fold(enum element_type type, float *sums, void *d_weight, void *d_bias, const float *partials,
+                                   size_t rows, const float *saved, size_t columns, int accumulate, cudaStream_t stream);
+/* sums (of all rows that saved counts), in place to the coefficients of apply. */
+cudaError_t kernel_batch_norm_coefficients(enum element_type type, float *sums, const float *saved, const void *weight,
+                                           size_t columns, cudaStream_t stream);
+/* dx from g (bias NULL), or from dy through the ReLU; dx may be x. */
+cudaError_t kernel_batch_norm_apply(enum element_type type, void *dx, const void *dy, const void *x, const float *saved,
+                                    const void *weight, const void *bias, const float *coefficients, size_t rows,
+                                    size_t columns, cudaStream_t stream);
+
+/* ---- pooling.cu ---- NHWC; out of height x width: (height + 1) / 2 x (width + 1) / 2 */
+/* y [images][columns] = mean over pixels of x [images][pixels][columns] */
+cudaError_t kernel_average_pool(enum element_type type, void *y, const void *x, size_t images, size_t pixels, size_t columns,
+                                cudaStream_t stream);
+cudaError_t kernel_average_pool_backward(enum element_type type, void *dx, const void *dy, size_t images, size_t pixels,
+                                         size_t columns, cudaStream_t stream);
+/* Windows of 3 x 3, stride 2, border 1. places: as y, which of the window's 9 values was the maximum. */
+cudaError_t kernel_max_pool(enum element_type type, void *y, uint8_t *places, const void *x, size_t images, size_t height,
+                            size_t width, size_t columns, cudaStream_t stream);
+cudaError_t kernel_max_pool_backward(enum element_type type, void *dx, const void *dy, const uint8_t *places, size_t images,
+                                     size_t height, size_t width, size_t columns, cudaStream_t stream);
+
 /* ---- softmax.cu ---- */
 /* losses[rows] = -log softmax(logits[rows][classes])[labels[row]]; if d_logits is not NULL also
  * d_logits = (softmax - onehot) * scale, times *loss_scale (on the device; NULL: 1); d_logits may be logits. A label outside

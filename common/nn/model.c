@@ -13,8 +13,8 @@
 #include "sys/log.h"
 #include "sys/nearest.h"
 
-static const struct model_type *const model_types[] = {&model_mlp, &model_gpt_tiny, &model_gpt_nano, &model_gpt_micro,
-                                                     &model_gpt2_124m};
+static const struct model_type *const model_types[] = {&model_mlp,       &model_resnet20,  &model_resnet50,  &model_gpt_tiny,
+                                                     &model_gpt_nano, &model_gpt_micro, &model_gpt2_124m};
 
 #define MODEL_TYPES (sizeof model_types / sizeof model_types[0])
 
@@ -34,6 +34,22 @@ static const struct model_type *find_type(const char *name)
     log_error("--model %s: expected %s%s%s%s%s", name, MODEL_TYPES > 1 ? "one of " : "", known,
               nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "");
     return NULL;
+}
+
+void parameter_reorder(const struct parameter *parameter, float *to, const float *from, bool to_pytorch)
+{
+    size_t in = parameter->shape[1], window = parameter->shape[2] * parameter->shape[3];
+
+    if (!parameter->channels_last) {
+        memcpy(to, from, parameter->count * sizeof *to);
+        return;
+    }
+    for (size_t out = 0; out < parameter->shape[0]; out++)
+        for (size_t i = 0; i < in; i++)
+            for (size_t w = 0; w < window; w++) {
+                size_t pytorch = (out * in + i) * window + w, stored = (out * window + w) * in + i;
+                to[to_pytorch ? pytorch : stored] = from[to_pytorch ? stored : pytorch];
+            }
 }
 
 /* Where each tensor starts in its flat buffer; returns the buffer's bytes. */

@@ -28,6 +28,7 @@ struct parameter {
     size_t offset; /* bytes from the start of a flat buffer of the model's type (of a buffer: of floats) */
     enum initial initial;
     float initial_value;
+    bool channels_last; /* shape is PyTorch's [out][in][h][w], stored is [out][h][w][in]; see parameter_reorder */
 };
 
 struct model_settings {
@@ -38,6 +39,20 @@ struct model_settings {
 
 struct model;
 struct replica;
+
+/* A channels_last tensor's values from PyTorch's order to the stored one (to_pytorch: back); others are copied. */
+void parameter_reorder(const struct parameter *parameter, float *to, const float *from, bool to_pytorch);
+
+/* How a layer that takes statistics over a batch (BatchNorm) takes them over the batches of several devices: filled by
+ * a strategy, called with work enqueued on the replica's compute stream, on all devices in the same order. */
+struct statistics_sync {
+    int parts; /* devices */
+    /* *all [parts][count] = every device's `mine` [count]; valid until the next call. */
+    int (*gather)(void *context, const float **all, const float *mine, size_t count);
+    /* values [count] = their sum over the devices. */
+    int (*sum)(void *context, float *values, size_t count);
+    void *context;
+};
 
 /* Called by a backward pass, on the host, when the work that writes the gradient of parameter `index` has been enqueued
  * on the replica's compute stream. Returns 0 or an exit code, which ends the backward pass. */
@@ -105,6 +120,7 @@ struct replica {
     void *logits;         /* [batch_max][targets][classes], device, set by type->open */
     void *d_logits;       /* the same size; type->open allocates it */
     void *state;          /* the model's own: activations */
+    const struct statistics_sync *sync; /* NULL: each device normalises with its own batch's statistics */
 };
 
 int replica_open(struct replica *replica, const struct model *model, int device, size_t batch_max, bool with_gradients);
@@ -140,9 +156,9 @@ int replica_initialize(struct replica *replica, uint64_t seed);
 /* Copies flat parameters (or gradients) to or from pinned-staged host memory of flat_bytes; synchronous. */
 int replica_read(struct replica *replica, const void *flat_device, void *host);
 int replica_write(struct replica *replica, void *flat_device, const void *host);
-/* The same of flat buffers of floats (masters, optimizer state): float_bytes. */
-int replica_read_floats(struct replica *replica, const float *flat_device, float *host);
-int replica_write_floats(struct replica *replica, float *flat_device, const float *host);
+/* The same of flat buffers of floats: masters and optimizer state (float_bytes), the model's buffers (buffer_bytes). */
+int replica_read_floats(struct replica *replica, const float *flat_device, float *host, size_t bytes);
+int replica_write_floats(struct replica *replica, float *flat_device, const float *host, size_t bytes);
 
 /* Checksum over all masters (without: parameters) in registration order, without the padding. */
 int replica_checksum(struct replica *replica, uint64_t *sum);

@@ -166,14 +166,14 @@ int replica_write(struct replica *replica, void *flat_device, const void *host)
     return move_staged(replica, flat_device, replica->model->flat_bytes, NULL, host);
 }
 
-int replica_read_floats(struct replica *replica, const float *flat_device, float *host)
+int replica_read_floats(struct replica *replica, const float *flat_device, float *host, size_t bytes)
 {
-    return move_staged(replica, (void *)(uintptr_t)flat_device, replica->model->float_bytes, (char *)host, NULL);
+    return move_staged(replica, (void *)(uintptr_t)flat_device, bytes, (char *)host, NULL);
 }
 
-int replica_write_floats(struct replica *replica, float *flat_device, const float *host)
+int replica_write_floats(struct replica *replica, float *flat_device, const float *host, size_t bytes)
 {
-    return move_staged(replica, flat_device, replica->model->float_bytes, NULL, (const char *)host);
+    return move_staged(replica, flat_device, bytes, NULL, (const char *)host);
 }
 
 /* Zeroed host memory; NULL: reported. The caller frees. */
@@ -208,7 +208,7 @@ static int write_parameters(struct replica *replica, const float *flat)
     bool holds = replica->masters != NULL;
 
     TRY(replica_hold_masters(replica));
-    int status = replica_write_floats(replica, replica->masters, flat);
+    int status = replica_write_floats(replica, replica->masters, flat, replica->model->float_bytes);
     if (!status)
         status = replica_refresh(replica);
     if (!status)
@@ -246,7 +246,7 @@ int replica_checksum(struct replica *replica, uint64_t *sum)
 
     if (!flat)
         return EXIT_RESOURCE;
-    int status = replica->masters ? replica_read_floats(replica, replica->masters, (float *)(void *)flat)
+    int status = replica->masters ? replica_read_floats(replica, replica->masters, (float *)(void *)flat, model->float_bytes)
                                   : replica_read(replica, replica->parameters, flat);
     *sum = CHECKSUM_SEED;
     for (int i = 0; i < model->parameter_count; i++)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A checkpoint is up to three flat buffers (parameters, first, second), each cut into one tensor per parameter.
+ * A checkpoint is up to four flat buffers (parameters, the model's buffers, first, second), each cut into its tensors,
+ * which stand in PyTorch's order.
  */
 #include "run/checkpoint.h"
 
@@ -14,7 +15,7 @@
 #include "sys/exit_codes.h"
 #include "sys/log.h"
 
-#define BUFFERS 3
+#define BUFFERS 4
 #define NAME_BYTES 96 /* the longest prefix and a parameter's name */
 
 /* One flat buffer on the device and its copy on the host. */
@@ -22,6 +23,9 @@ struct buffer {
     const char *prefix;
     float *device; /* of gradients: of the model's type */
     float *host;
+    const struct parameter *tensors;
+    int tensor_count;
+    size_t bytes; /* on the host, in floats */
 };
 
 struct state {
@@ -40,10 +44,15 @@ static void state_close(struct state *state)
     free(state->names);
 }
 
-static void add_buffer(struct state *state, const char *prefix, float *device)
+/* A buffer laid out as the parameters are. */
+static void add_buffer(struct state *state, const char *prefix, float *device, const struct model *model)
 {
     if (device)
-        state->buffers[state->count++] = (struct buffer){.prefix = prefix, .device = device};
+        state->buffers[state->count++] = (struct buffer){.prefix = prefix,
+                                                         .device = device,
+                                                         .tensors = model->parameters,
+                                                         .tensor_count = model->parameter_count,
+                                                         .bytes = model->float_bytes};
 }
 
 static void describe_tensor(struct state *state, const struct buffer *buffer, const struct parameter *parameter)
@@ -63,13 +72,15 @@ static void describe_tensor(struct state *state, const struct buffer *buffer, co
 /* Host memory for the buffers that were added, and the list of their tensors. */
 static int describe(struct state *state, const struct model *model)
 {
-    size_t tensors = (size_t)state->count * (size_t)model->parameter_count;
+    size_t tensors = 0;
 
+    for (int i = 0; i < state->count; i++)
+        tensors += (size_t)state->buffers[i].tensor_count;
     state->views = calloc(tensors + 1, sizeof *state->views); /* + 1: never of 0 bytes */
     state->names = calloc(tensors + 1, sizeof *state->names);
     bool complete = state->views && state->names;
     for (int i = 0; i < state->count; i++) {
-        state->buffers[i].host = calloc(1, model->float_bytes);
+        state->buffers[i].host = calloc(1, state->buffers[i].bytes);
         complete = complete && state->buffers[i].host;
     }
     if (!complete) {
@@ -77,18 +88,47 @@ static int describe(struct state *state, const struct model *model)
         return EXIT_RESOURCE;
     }
     for (int i = 0; i < state->count; i++)
-        for (int p = 0; p < model->parameter_count; p++)
-            describe_tensor(state, &state->buffers[i], &model->parameters[p]);
+        for (int p = 0; p < state->buffers[i].tensor_count; p++)
+            describe_tensor(state, &state->buffers[i], &state->buffers[i].tensors[p]);
+    return EXIT_OK;
+}
+
+/* Turns the tensors that are stored channels last, to PyTorch's order or from it. */
+static int turn(struct state *state, bool to_pytorch)
+{
+    for (int i = 0; i < state->count; i++)
+        for (int p = 0; p < state->buffers[i].tensor_count; p++) {
+            const struct parameter *tensor = &state->buffers[i].tensors[p];
+            float *values = state->buffers[i].host + tensor->first;
+            if (!tensor->channels_last)
+                continue;
+            float *copy = malloc(tensor->count * sizeof *copy);
+            if (!copy) {
+                log_error("checkpoint: no host memory for %zu values of %s", tensor->count, tensor->name);
+                return EXIT_RESOURCE;
+            }
+            memcpy(copy, values, tensor->count * sizeof *copy);
+            parameter_reorder(tensor, values, copy, to_pytorch);
+            free(copy);
+        }
     return EXIT_OK;
 }
 
 /* The buffers of a training: all that a checkpoint holds. */
 static int describe_training(struct state *state, const struct replica *replica, const struct optimizer *optimizer)
 {
-    add_buffer(state, "", replica->masters);
-    add_buffer(state, "optimizer.first/", optimizer->first);
-    add_buffer(state, "optimizer.second/", optimizer->second);
-    return describe(state, replica->model);
+    const struct model *model = replica->model;
+
+    add_buffer(state, "", replica->masters, model);
+    if (model->buffer_count)
+        state->buffers[state->count++] = (struct buffer){.prefix = "",
+                                                         .device = replica->buffers,
+                                                         .tensors = model->buffers,
+                                                         .tensor_count = model->buffer_count,
+                                                         .bytes = model->buffer_bytes};
+    add_buffer(state, "optimizer.first/", optimizer->first, model);
+    add_buffer(state, "optimizer.second/", optimizer->second, model);
+    return describe(state, model);
 }
 
 /* ---- metadata ---- */
@@ -96,7 +136,8 @@ static int describe_training(struct state *state, const struct replica *replica,
 enum { TEXT_FORMAT, TEXT_MODEL, TEXT_OPTIMIZER, TEXT_UPDATES, TEXT_STEP, TEXT_SEED, TEXT_GLOBAL_BATCH, TEXTS };
 
 static const char *const text_keys[TEXTS] = {"format", "model", "optimizer", "updates", "step", "seed", "global_batch"};
-static const char format[] = "dpbench checkpoint 1";
+static const char format[] = "dpbench checkpoint 2";
+static const char format_1[] = "dpbench checkpoint 1"; /* the same for a model without buffers, and it had no others */
 
 /* "mlp inputs=784 width=1024 depth=4 classes=10": equal texts are equal models. */
 static void model_text(char *text, size_t size, const struct model *model)
@@ -138,7 +179,7 @@ static int expect_number(const char *path, const struct tensor_file *file, int k
 static int read_buffers(struct state *state, struct replica *replica)
 {
     for (int i = 0; i < state->count; i++)
-        TRY(replica_read_floats(replica, state->buffers[i].device, state->buffers[i].host));
+        TRY(replica_read_floats(replica, state->buffers[i].device, state->buffers[i].host, state->buffers[i].bytes));
     return EXIT_OK;
 }
 
@@ -169,6 +210,8 @@ int checkpoint_save(const char *path, struct replica *replica, const struct opti
     if (!status)
         status = read_buffers(&state, replica);
     if (!status)
+        status = turn(&state, true);
+    if (!status)
         status = write_file(path, &state, replica->model, optimizer, checkpoint);
     state_close(&state);
     return status;
@@ -180,7 +223,7 @@ int checkpoint_save_gradients(const char *path, struct replica *replica)
     struct state state = {0};
     void *gradients = malloc(model->flat_bytes + 1);
 
-    add_buffer(&state, "", replica->gradients);
+    add_buffer(&state, "", replica->gradients, model);
     int status = gradients ? describe(&state, model) : EXIT_RESOURCE;
     if (!gradients)
         log_error("checkpoint: no host memory for %zu bytes of gradients", model->flat_bytes);
@@ -188,6 +231,8 @@ int checkpoint_save_gradients(const char *path, struct replica *replica)
         status = replica_read(replica, replica->gradients, gradients);
     for (size_t i = 0; i < model->flat_elements && !status; i++)
         state.buffers[0].host[i] = element_value(model->settings.type, gradients, i);
+    if (!status)
+        status = turn(&state, true);
     if (!status)
         status = tensors_write(path, state.views, state.view_count, NULL, 0);
     free(gradients);
@@ -245,7 +290,8 @@ static int take_file(const char *path, const struct tensor_file *file, struct st
     char model[160];
 
     model_text(model, sizeof model, replica->model);
-    TRY(expect_text(path, file, TEXT_FORMAT, format));
+    if (!tensors_metadata(file, text_keys[TEXT_FORMAT]) || strcmp(tensors_metadata(file, text_keys[TEXT_FORMAT]), format_1) != 0)
+        TRY(expect_text(path, file, TEXT_FORMAT, format));
     TRY(expect_text(path, file, TEXT_MODEL, model));
     TRY(expect_text(path, file, TEXT_OPTIMIZER, optimizer_text(optimizer)));
     TRY(expect_number(path, file, TEXT_UPDATES, INT32_MAX, updates));
@@ -258,7 +304,7 @@ static int take_file(const char *path, const struct tensor_file *file, struct st
 static int write_buffers(struct state *state, struct replica *replica)
 {
     for (int i = 0; i < state->count; i++)
-        TRY(replica_write_floats(replica, state->buffers[i].device, state->buffers[i].host));
+        TRY(replica_write_floats(replica, state->buffers[i].device, state->buffers[i].host, state->buffers[i].bytes));
     return replica_refresh(replica);
 }
 
@@ -275,6 +321,8 @@ int checkpoint_load(const char *path, struct replica *replica, struct optimizer 
         status = tensors_read(path, &file);
     if (!status)
         status = take_file(path, &file, &state, replica, optimizer, &found, &updates);
+    if (!status)
+        status = turn(&state, false);
     if (!status)
         status = write_buffers(&state, replica);
     if (!status) {

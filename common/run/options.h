@@ -51,6 +51,7 @@ struct options {
     int output_device;         /* DP */
     double bucket_cap_mib;     /* DDP: 25 */
     bool no_overlap;           /* DDP */
+    bool sync_bn;              /* DDP: SyncBatchNorm */
     double rendezvous_timeout; /* DDP: 60 */
     int local_rank;            /* DDP: --local_rank; -1: not given */
 };

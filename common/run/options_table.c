@@ -102,6 +102,8 @@ const struct option_row option_rows[] = {
      .value = "X", .meaning = "MiB after which a bucket is closed (the first: 1)"},
     {"no-overlap", OPTION_FLAG, FOR_DDP, SCOPE_VARIANT, MEMBER(no_overlap), .key = "no_overlap",
      .meaning = "all-reduce after the backward pass, not during it"},
+    {"sync-bn", OPTION_FLAG, FOR_DDP, SCOPE_VARIANT, MEMBER(sync_bn), .key = "sync_bn",
+     .meaning = "SyncBatchNorm: statistics over all ranks' samples"},
     {"rendezvous-timeout", OPTION_REAL, FOR_DDP, SCOPE_LOCAL, MEMBER(rendezvous_timeout), 0.1, 86400, .value = "SEC",
      .meaning = "until all ranks must have joined"},
     {"local-rank", OPTION_INTEGER, FOR_DDP, SCOPE_LOCAL, MEMBER(local_rank), 0, 63, .value = "R",
@@ -111,7 +113,6 @@ const struct option_row option_rows[] = {
     {"find-unused", OPTION_LATER, FOR_DDP, .meaning = "the search for unused parameters"},
     {"static-graph", OPTION_LATER, FOR_DDP, .meaning = "the static graph"},
     {"comm-hook", OPTION_LATER, FOR_DDP, .value = "NAME", .meaning = "communication hooks"},
-    {"sync-bn", OPTION_LATER, FOR_DDP, .meaning = "SyncBatchNorm"},
 
     /* internal: asked by dp-train and ddp-train */
     {"device-count", OPTION_FLAG, FOR_BOTH, SCOPE_LOCAL, MEMBER(device_count),

@@ -66,7 +66,7 @@ void device_read(struct replica *replica, void *host, const void *device, size_t
     copy(replica, (void *)device, host, NULL, bytes);
 }
 
-char *flat_read(struct replica *replica, const float *flat_device)
+char *flat_read(struct replica *replica, const void *flat_device)
 {
     char *flat = malloc(replica->model->flat_bytes);
 

@@ -28,7 +28,7 @@ void device_write(struct replica *replica, void *device, const void *host, size_
 void device_read(struct replica *replica, void *host, const void *device, size_t bytes);
 
 /* A flat buffer of the replica, in new memory (free). */
-char *flat_read(struct replica *replica, const float *flat_device);
+char *flat_read(struct replica *replica, const void *flat_device);
 /* Parameter `index` in such a buffer. */
 float *flat_parameter(const struct model *model, char *flat, int index);
 

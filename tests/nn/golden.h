@@ -18,7 +18,7 @@ struct golden {
     int count;
 };
 
-/* Fails the test if the file is not what golden_mlp.py and golden_gpt.py write. */
+/* Fails the test if the file is not what golden_mlp.py, golden_gpt.py and golden_resnet.py write. */
 void golden_open(struct golden *golden, const char *path);
 void golden_close(struct golden *golden);
 /* prefix and name together; fails the test if there is none, or not of this count. */

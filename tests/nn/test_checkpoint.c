@@ -243,7 +243,7 @@ static const char *const keys[KEYS] = {"format", "model", "optimizer", "updates"
 static const struct wrong_text {
     const char *key, *value;
 } wrong_texts[] = {
-    {"format", "dpbench checkpoint 2"},
+    {"format", "dpbench checkpoint 3"},
     {"updates", "2147483648"},
     {"step", "-1"},
     {"step", "4x"},

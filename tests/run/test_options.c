@@ -95,7 +95,6 @@ static const struct refusal refusals[] = {
     {"ddp-train", "--find-unused", {"--find-unused", "not available in this version"}},
     {"ddp-train", "--static-graph", {"--static-graph", "not available in this version"}},
     {"ddp-train", "--comm-hook bf16", {"--comm-hook", "not available in this version"}},
-    {"ddp-train", "--sync-bn", {"--sync-bn", "not available in this version"}},
     {"ddp-train", "--bucket-cap-mb -1", {"--bucket-cap-mb -1", "from 0"}},
     {"ddp-train", "--local_rank 64", {"--local-rank 64", "from 0 to 63"}},
 };

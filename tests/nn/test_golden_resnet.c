@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The residual networks against PyTorch (golden_resnet.py): logits, loss, gradients, 10 steps of SGD with running
+ * statistics, evaluation, the order in which gradients become ready; and what every model must do: accumulate, empty
+ * batches, the same bits again.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "data/tensors.h"
+#include "device.h"
+#include "golden.h"
+#include "nn/loss.h"
+#include "nn/optimizer.h"
+#include "sys/log.h"
+
+#define STEPS 10
+#define TOLERANCE 1e-4 /* max|a-b| / max|b| per tensor */
+
+static struct golden golden;
+
+/* A network, its loss, and what its golden values are called. */
+struct network {
+    struct model model;
+    struct replica replica;
+    struct loss loss;
+    const char *prefix;
+    size_t batch;
+};
+
+static void open_network(struct network *n, const char *name, const struct model_settings *settings, const char *prefix,
+                         size_t batch)
+{
+    *n = (struct network){.prefix = prefix, .batch = batch};
+    assert_int_equal(model_open(&n->model, name, settings), 0);
+    assert_int_equal(replica_open(&n->replica, &n->model, 0, batch, true), 0);
+    assert_int_equal(replica_initialize(&n->replica, 1), 0);
+    assert_int_equal(loss_open(&n->loss, &n->model, 0, batch), 0);
+}
+
+static void close_network(struct network *n)
+{
+    loss_close(&n->loss);
+    replica_close(&n->replica);
+    model_close(&n->model);
+}
+
+static const float *expected(const struct network *n, const char *kind, const char *name, size_t count)
+{
+    char prefix[64];
+    snprintf(prefix, sizeof prefix, "%s%s", n->prefix, kind);
+    return golden_values(&golden, prefix, name, count);
+}
+
+/* Not (a > b): that would be false for NaN. */
+static void expect_close(const char *name, const float *found, const float *wanted, size_t count)
+{
+    double difference = tensor_difference(found, wanted, count);
+    if (!(difference <= TOLERANCE))
+        fail_msg("%s differs from PyTorch's by %g, allowed is %g", name, difference, TOLERANCE);
+}
+
+/* A flat buffer's tensor in PyTorch's order; the caller frees. */
+static float *in_pytorch_order(const struct parameter *p, char *flat)
+{
+    float *values = malloc((p->count + 1) * sizeof *values);
+    assert_non_null(values);
+    parameter_reorder(p, values, (const float *)(void *)(flat + p->offset), true);
+    return values;
+}
+
+static void expect_tensors(struct network *n, const void *flat_device, const char *kind)
+{
+    char *flat = flat_read(&n->replica, flat_device);
+    for (int i = 0; i < n->model.parameter_count; i++) {
+        const struct parameter *p = &n->model.parameters[i];
+        float *values = in_pytorch_order(p, flat);
+        expect_close(p->name, values, expected(n, kind, p->name, p->count), p->count);
+        free(values);
+    }
+    free(flat);
+}
+
+static void write_parameters(struct network *n, void (*fill)(const struct network *, int, float *))
+{
+    char *flat = calloc(1, n->model.flat_bytes);
+    assert_non_null(flat);
+    for (int i = 0; i < n->model.parameter_count; i++) {
+        const struct parameter *p = &n->model.parameters[i];
+        float *values = malloc(p->count * sizeof *values);
+        assert_non_null(values);
+        fill(n, i, values);
+        parameter_reorder(p, (float *)(void *)(flat + p->offset), values, false);
+        free(values);
+    }
+    assert_int_equal(replica_write(&n->replica, n->replica.parameters, flat), 0);
+    free(flat);
+}
+
+static void golden_fill(const struct network *n, int index, float *values)
+{
+    const struct parameter *p = &n->model.parameters[index];
+    memcpy(values, expected(n, "", p->name, p->count), p->count * sizeof *values);
+}
+
+/* golden_resnet.py's numbers. */
+static void noise(float *values, size_t count, unsigned seed, double scale, double offset)
+{
+    uint64_t at = 1000 + seed;
+    for (size_t i = 0; i < count; i++) {
+        at = (1103515245 * at + 12345) % (1u << 31);
+        values[i] = (float)(scale * ((double)at / (1 << 30) - 1) + offset);
+    }
+}
+
+static void noise_fill(const struct network *n, int index, float *values)
+{
+    const struct parameter *p = &n->model.parameters[index];
+    bool matrix = p->dims > 1, one = !matrix && strstr(p->name, "weight");
+    noise(values, p->count, (unsigned)index, matrix ? 2 / sqrt((double)(p->count / p->shape[0])) : 0.2, one ? 1 : 0);
+}
+
+static int order[256], ready_count;
+
+static int log_ready(void *context, int index)
+{
+    (void)context;
+    order[ready_count++] = index;
+    return 0;
+}
+
+static void forward_backward(struct network *n, size_t batch, bool accumulate)
+{
+    struct replica *r = &n->replica;
+    ready_count = 0;
+    assert_int_equal(n->model.type->forward(r, batch, true), 0);
+    assert_int_equal(
+        loss_enqueue(&n->loss, r->d_logits, r->logits, r->labels, batch, 1.0f / (float)n->batch, r->compute), 0);
+    assert_int_equal(n->model.type->backward(r, r->d_logits, batch, accumulate, log_ready, NULL), 0);
+    assert_int_equal(cudaStreamSynchronize(r->compute), cudaSuccess);
+}
+
+static void expect_ready_order(const struct network *n)
+{
+    const float *wanted = expected(n, "", "ready", (size_t)n->model.parameter_count);
+    assert_int_equal(ready_count, n->model.parameter_count);
+    for (int i = 0; i < ready_count; i++)
+        assert_int_equal(order[i], (int)wanted[i]);
+}
+
+static void expect_outputs(struct network *n)
+{
+    size_t count = n->batch * n->model.classes;
+    float *logits = malloc(count * sizeof *logits), mean = *n->loss.host_sum / (float)n->batch;
+    assert_non_null(logits);
+    device_read(&n->replica, logits, n->replica.logits, count * sizeof *logits);
+    expect_close("logits", logits, expected(n, "", "logits", count), count);
+    expect_close("loss", &mean, expected(n, "", "loss", 1), 1);
+    free(logits);
+}
+
+/* ---- the tiny one: everything ------------------------------------------------------------------------------------ */
+
+static const struct model_settings tiny = {.inputs = 3 * 8 * 8, .width = 4, .depth = 1, .classes = 5};
+#define TINY_BATCH 6
+
+static void open_tiny(struct network *n)
+{
+    int32_t labels[TINY_BATCH];
+    open_network(n, "resnet20", &tiny, "tiny/", TINY_BATCH);
+    write_parameters(n, golden_fill);
+    for (int i = 0; i < TINY_BATCH; i++)
+        labels[i] = (int32_t)expected(n, "", "labels", TINY_BATCH)[i];
+    device_write(&n->replica, n->replica.labels, labels, sizeof labels);
+    device_write(&n->replica, n->replica.input, expected(n, "", "input", TINY_BATCH * tiny.inputs),
+                 TINY_BATCH * tiny.inputs * sizeof(float));
+}
+
+static void test_tiny(void **state)
+{
+    (void)state;
+    struct network n;
+    open_tiny(&n);
+    forward_backward(&n, TINY_BATCH, false);
+    expect_outputs(&n);
+    expect_tensors(&n, n.replica.gradients, "gradient/");
+    expect_ready_order(&n);
+    close_network(&n);
+}
+
+static void expect_buffers(struct network *n, const char *kind)
+{
+    char *flat = malloc(n->model.buffer_bytes);
+    assert_non_null(flat);
+    device_read(&n->replica, flat, n->replica.buffers, n->model.buffer_bytes);
+    for (int i = 0; i < n->model.buffer_count; i++) {
+        const struct parameter *p = &n->model.buffers[i];
+        expect_close(p->name, (const float *)(void *)(flat + p->offset), expected(n, kind, p->name, p->count),
+                     p->count);
+    }
+    free(flat);
+}
+
+static void test_tiny_training(void **state)
+{
+    (void)state;
+    const struct optimizer_settings settings = {
+        .kind = OPTIMIZER_SGD, .lr = 0.05f, .momentum = 0.9f, .weight_decay = 1e-4f};
+    struct optimizer optimizer;
+    struct network n;
+    float logits[TINY_BATCH * 5];
+
+    open_tiny(&n);
+    assert_int_equal(optimizer_open(&optimizer, &settings, &n.replica), 0);
+    for (int step = 0; step < STEPS; step++) {
+        forward_backward(&n, TINY_BATCH, false);
+        assert_int_equal(optimizer_step(&optimizer), 0);
+    }
+    expect_tensors(&n, n.replica.parameters, "sgd/");
+    expect_buffers(&n, "sgd/");
+    assert_int_equal(n.model.type->forward(&n.replica, TINY_BATCH, false), 0);
+    device_read(&n.replica, logits, n.replica.logits, sizeof logits);
+    expect_close("evaluation", logits, expected(&n, "", "evaluation", TINY_BATCH * 5), TINY_BATCH * 5);
+    expect_buffers(&n, "sgd/"); /* an evaluation leaves them alone */
+    optimizer_close(&optimizer);
+    close_network(&n);
+}
+
+static void test_accumulation_and_empty_batches(void **state)
+{
+    (void)state;
+    struct network n;
+    open_tiny(&n);
+    forward_backward(&n, TINY_BATCH, false);
+    char *one = flat_read(&n.replica, n.replica.gradients);
+    forward_backward(&n, 0, true); /* leaves them alone */
+    assert_int_equal(ready_count, n.model.parameter_count);
+    char *same = flat_read(&n.replica, n.replica.gradients);
+    assert_memory_equal(one, same, n.model.flat_bytes);
+    forward_backward(&n, TINY_BATCH, true);
+    char *two = flat_read(&n.replica, n.replica.gradients);
+    for (size_t i = 0; i < n.model.flat_bytes / sizeof(float); i++)
+        assert_true(fabsf(((float *)(void *)two)[i] - 2 * ((float *)(void *)one)[i]) <= 1e-6f);
+    forward_backward(&n, TINY_BATCH, false);
+    char *again = flat_read(&n.replica, n.replica.gradients);
+    assert_memory_equal(one, again, n.model.flat_bytes); /* and the same bits again */
+    forward_backward(&n, 0, false);
+    char *none = flat_read(&n.replica, n.replica.gradients);
+    for (size_t i = 0; i < n.model.flat_bytes; i++)
+        assert_int_equal(none[i], 0);
+    free(one), free(same), free(two), free(again), free(none);
+    close_network(&n);
+}
+
+/* ---- the large ones: norms --------------------------------------------------------------------------------------- */
+
+static void expect_norms(struct network *n)
+{
+    size_t count = (size_t)n->model.parameter_count;
+    char *flat = flat_read(&n->replica, n->replica.gradients);
+    float *norms = malloc(count * sizeof *norms);
+    const float *wanted = expected(n, "", "norms", count), *firsts = expected(n, "", "firsts", count);
+    assert_non_null(norms);
+    for (size_t i = 0; i < count; i++) {
+        const float *values = (const float *)(void *)(flat + n->model.parameters[i].offset);
+        double sum = 0;
+        for (size_t j = 0; j < n->model.parameters[i].count; j++)
+            sum += (double)values[j] * (double)values[j];
+        if (!(fabs(sqrt(sum) - (double)wanted[i]) <= 1e-4 * (double)wanted[i]) ||
+            !(fabs((double)values[0] - (double)firsts[i]) <= 1e-4 * (double)wanted[i]))
+            fail_msg("%s: norm %g, first %g; PyTorch's %g, %g", n->model.parameters[i].name, sqrt(sum),
+                     (double)values[0], (double)wanted[i], (double)firsts[i]);
+    }
+    free(norms);
+    free(flat);
+}
+
+static void expect_whole(const char *name, const struct model_settings *settings, const char *prefix, size_t batch)
+{
+    struct network n;
+    open_network(&n, name, settings, prefix, batch);
+    size_t count = batch * n.model.input_count;
+    float *input = malloc(count * sizeof *input);
+    int32_t labels[8];
+    assert_non_null(input);
+    noise(input, count, 500, 1.5, 0);
+    for (size_t i = 0; i < batch; i++)
+        labels[i] = (int32_t)(i % n.model.classes);
+    write_parameters(&n, noise_fill);
+    device_write(&n.replica, n.replica.input, input, count * sizeof *input);
+    device_write(&n.replica, n.replica.labels, labels, batch * sizeof labels[0]);
+    forward_backward(&n, batch, false);
+    expect_outputs(&n);
+    expect_norms(&n);
+    expect_ready_order(&n);
+    free(input);
+    close_network(&n);
+}
+
+static void test_resnet20(void **state)
+{
+    (void)state;
+    const struct model_settings settings = {0};
+    expect_whole("resnet20", &settings, "resnet20/", 2);
+}
+
+static void test_resnet50(void **state)
+{
+    (void)state;
+    const struct model_settings settings = {.inputs = 3 * 64 * 64, .width = 4, .depth = 2, .classes = 7};
+    expect_whole("resnet50", &settings, "tiny50/", 3);
+}
+
+/* ---- descriptions ------------------------------------------------------------------------------------------------ */
+
+static void test_descriptions(void **state)
+{
+    (void)state;
+    static const struct model_settings none = {0}, bad[] = {{.inputs = 3 * 7}, {.width = 2000}, {.depth = 11}};
+    struct model model;
+
+    assert_int_equal(model_open(&model, "resnet20", &none), 0);
+    assert_int_equal(model.parameter_elements, 272474);
+    assert_int_equal(model.buffer_count, 2 * 21);
+    assert_string_equal(model.parameters[0].name, "conv.weight");
+    assert_string_equal(model.parameters[model.parameter_count - 1].name, "fc.bias");
+    assert_string_equal(model.buffers[1].name, "bn.running_var");
+    model_close(&model);
+    assert_int_equal(model_open(&model, "resnet50", &none), 0);
+    assert_int_equal(model.parameter_elements, 25557032);
+    assert_int_equal(model.parameter_count, 161);
+    assert_string_equal(model.parameters[12].name, "layer1.0.downsample.0.weight");
+    model_close(&model);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_int_not_equal(model_open(&model, "resnet20", &bad[i]), 0);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    golden_open(&golden, GOLDEN_FILE);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    golden_close(&golden);
+    return 0;
+}
+
+int main(void)
+{
+    log_set_program("test_golden_resnet");
+    device_setup();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_descriptions),
+        cmocka_unit_test(test_tiny),
+        cmocka_unit_test(test_tiny_training),
+        cmocka_unit_test(test_accumulation_and_empty_batches),
+        cmocka_unit_test(test_resnet20),
+        cmocka_unit_test(test_resnet50),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
