@@ -216,7 +216,7 @@ static int run_forward(struct ddp *ddp, const struct batch *batch, struct piece 
     ddp->samples += piece.count;
 
     phase_begin(PHASE_SCATTER);
-    TRY(feed_enqueue(&ddp->feed, batch->indices + piece.first, piece.count, batch->first));
+    TRY(feed_enqueue(&ddp->feed, batch->step, batch->indices + piece.first, piece.count, batch->first));
     TRY(phase_end(&ddp->timeline, replica->compute, PHASE_SCATTER));
 
     phase_begin(PHASE_FORWARD);
@@ -281,6 +281,11 @@ static int enqueue_step(struct ddp *ddp, const struct batch *batch)
     return phase_end(&ddp->timeline, ddp->replica.compute, PHASE_UPDATE);
 }
 
+static void ddp_announce(void *state, uint64_t step, const uint32_t *indices)
+{
+    feed_announce(&((struct ddp *)state)->feed, step, indices);
+}
+
 static int ddp_step(void *state, const struct batch *batch)
 {
     return enqueue_step(state, batch);
@@ -292,6 +297,7 @@ static int ddp_finish(void *state, struct step_result *result)
     progress_reach(ddp->world->rank, PROGRESS_FINISH, ddp->step);
     *result = (struct step_result){.samples = ddp->samples};
     TRY(gpu_stream_finish(ddp->replica.compute, ddp->comm, ddp->options->timeout));
+    feed_release(&ddp->feed);
     for (int k = 0; k < ddp->micro_batches; k++)
         result->loss_sum += (double)*ddp->losses[k].host_sum;
     return EXIT_OK;
@@ -309,7 +315,7 @@ static int ddp_evaluate(void *state, const uint32_t *indices, size_t count, stru
     TRY(gpu_stream_finish(replica->compute, ddp->comm, ddp->options->timeout));
     for (size_t at = 0; at < count; at += replica->batch_max) {
         size_t rows = count - at < replica->batch_max ? count - at : replica->batch_max;
-        TRY(feed_enqueue(&ddp->feed, indices + at, rows, true));
+        TRY(feed_enqueue(&ddp->feed, 0, indices + at, rows, true));
         TRY(ddp->model->type->forward(replica, rows, false));
         TRY(loss_enqueue_evaluation(loss, replica->logits, replica->labels, rows, replica->compute));
         TRY(gpu_stream_finish(replica->compute, NULL, ddp->options->timeout));
@@ -373,6 +379,7 @@ static void ddp_traffic_formula(void *state, uint64_t formula[PHASES])
 const struct strategy strategy_ddp = {
     .name = "ddp",
     .open = ddp_open,
+    .announce = ddp_announce,
     .step = ddp_step,
     .finish = ddp_finish,
     .evaluate = ddp_evaluate,

@@ -23,6 +23,7 @@
 
 #include "data/sampler.h"
 #include "nn/loss.h"
+#include "run/loader.h"
 #include "run/strategy.h"
 
 #define DP_MAX_DEVICES 64 /* the most --gpus and --accumulate allow */
@@ -95,8 +96,9 @@ struct dp {
 
     /* scatter */
     size_t rows_max;          /* of an update */
-    char *host_values;        /* pinned: the inputs of rows_max samples; NULL: resident */
-    int32_t *host_labels;     /* pinned [rows_max][targets] */
+    struct loader *loader;    /* NULL: resident */
+    char *host_values;        /* pinned: the inputs of the micro-batch that is being scattered */
+    int32_t *host_labels;     /* pinned [rows][targets] */
     char *resident;           /* device 0: the same inputs; NULL: not resident */
     int32_t *resident_labels; /* [rows_max][targets] on the output device, or on device 0 for --dp-loss replica */
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * scatter: the batch is cut along its rows by the chunk rule, piece r for device r. From the host: one copy per device
- * on its copy stream, out of pinned memory that holds a whole update. Resident (synthetic) data lies on device 0, which
- * sends the pieces on its compute stream and keeps piece 0 where it is; the replicas wait for their piece together with
- * the parameters, which follow on the same stream.
+ * on its copy stream, out of the loader's pinned memory, which holds a whole update. Resident (synthetic) data lies on
+ * device 0, which sends the pieces on its compute stream and keeps piece 0 where it is; the replicas wait for their
+ * piece together with the parameters, which follow on the same stream.
  *
  * Bytes between devices: X (n-1)/n if resident, else 0 (X comes from the host). Labels stay with the loss: on the
  * output device, or with --dp-loss replica they are scattered too.
@@ -59,21 +59,18 @@ static int open_resident(struct dp *dp)
 
 int dp_scatter_open(struct dp *dp)
 {
+    const struct run run = {.options = dp->options, .model = dp->model, .dataset = dp->dataset};
+
     if (dp->dataset->resident)
         return open_resident(dp);
     /* evaluation brings as much as a micro-batch at once */
     size_t rows = dp->rows_max > dp->gathered_max ? dp->rows_max : dp->gathered_max;
-    TRY(gpu_malloc_pinned((void **)&dp->host_values, rows * dp->model->input_bytes));
-    TRY(gpu_malloc_pinned((void **)&dp->host_labels, rows * dp->model->label_bytes));
-    return EXIT_OK;
+    return loader_open(&dp->loader, &run, rows, 1, 0);
 }
 
 void dp_scatter_close(struct dp *dp)
 {
-    if (dp->host_values)
-        (void)cudaFreeHost(dp->host_values);
-    if (dp->host_labels)
-        (void)cudaFreeHost(dp->host_labels);
+    loader_close(dp->loader);
     if (dp->resident) {
         dp->device[0].replica.input = NULL;
         dp->device[0].replica.labels = NULL;
@@ -88,21 +85,19 @@ static int copy_piece(struct dp *dp, const struct dp_pass *pass, int r)
 {
     const struct piece *piece = &pass->piece[r];
     struct replica *replica = &dp->device[r].replica;
-    size_t at = pass->offset + piece->first;
 
-    GPU_TRY(cudaMemcpyAsync(replica->input, dp->host_values + at * dp->model->input_bytes,
+    GPU_TRY(cudaMemcpyAsync(replica->input, dp->host_values + piece->first * dp->model->input_bytes,
                             piece->count * dp->model->input_bytes, cudaMemcpyHostToDevice, replica->copy));
     if (dp->per_replica_loss)
-        GPU_TRY(cudaMemcpyAsync(replica->labels, dp->host_labels + at * dp->model->targets,
+        GPU_TRY(cudaMemcpyAsync(replica->labels, dp->host_labels + piece->first * dp->model->targets,
                                 piece->count * dp->model->label_bytes, cudaMemcpyHostToDevice, replica->copy));
     return EXIT_OK;
 }
 
 static int copy_labels(struct dp *dp, const struct dp_pass *pass)
 {
-    GPU_TRY(cudaMemcpyAsync(dp->gathered_labels, dp->host_labels + pass->offset * dp->model->targets,
-                            pass->rows * dp->model->label_bytes, cudaMemcpyHostToDevice,
-                            dp->device[dp->output].replica.copy));
+    GPU_TRY(cudaMemcpyAsync(dp->gathered_labels, dp->host_labels, pass->rows * dp->model->label_bytes,
+                            cudaMemcpyHostToDevice, dp->device[dp->output].replica.copy));
     return EXIT_OK;
 }
 
@@ -126,8 +121,10 @@ static int copy_to_device(struct dp *dp, const struct dp_pass *pass, int r)
 
 static int scatter_from_host(struct dp *dp, const struct dp_pass *pass)
 {
-    dataset_gather(dp->dataset, pass->indices, pass->rows, dp->host_values + pass->offset * dp->model->input_bytes,
-                   dp->host_labels + pass->offset * dp->model->targets);
+    void *values = NULL;
+
+    TRY(loader_take(dp->loader, pass->step, pass->indices, pass->rows, pass->first, &values, &dp->host_labels));
+    dp->host_values = values;
     for (int r = 0; r < pass->n; r++)
         TRY(copy_to_device(dp, pass, r));
     return dp->output >= pass->n && !dp->per_replica_loss ? copy_to_device(dp, pass, dp->output) : EXIT_OK;

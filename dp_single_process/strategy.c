@@ -73,6 +73,14 @@ static int run_pass(struct dp *dp, const struct dp_pass *pass)
     return pass->last ? update(dp) : mark_consumed(dp, pass);
 }
 
+static void dp_announce(void *state, uint64_t step, const uint32_t *indices)
+{
+    const struct dp *dp = state;
+
+    if (dp->loader)
+        loader_announce(dp->loader, step, indices);
+}
+
 static int dp_step(void *state, const struct batch *batch)
 {
     struct dp *dp = state;
@@ -115,6 +123,8 @@ static int dp_finish(void *state, struct step_result *result)
 
     *result = (struct step_result){.samples = dp->samples};
     TRY(finish_streams(dp));
+    if (dp->loader)
+        loader_release(dp->loader);
     for (int k = 0; k < dp->micro_batches; k++) {
         if (!dp->per_replica_loss)
             result->loss_sum += (double)*dp->losses[k].host_sum;
@@ -235,6 +245,7 @@ static void dp_traffic_formula(void *state, uint64_t formula[PHASES])
 const struct strategy strategy_dp = {
     .name = "dp",
     .open = dp_open,
+    .announce = dp_announce,
     .step = dp_step,
     .finish = dp_finish,
     .evaluate = dp_evaluate,

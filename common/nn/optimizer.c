@@ -106,7 +106,7 @@ int optimizer_read_control(const struct optimizer *optimizer, struct update_cont
     if (!optimizer->control)
         return EXIT_OK;
     GPU_TRY(cudaSetDevice(optimizer->replica->device));
-    GPU_TRY(cudaMallocHost((void **)&pinned, sizeof *pinned));
+    TRY(gpu_malloc_pinned((void **)&pinned, sizeof *pinned));
     *pinned = *control;
     GPU_GOTO(cudaMemcpyAsync(pinned, optimizer->control, sizeof *pinned, cudaMemcpyDeviceToHost, stream), status, done);
     GPU_GOTO(cudaStreamSynchronize(stream), status, done);

@@ -79,9 +79,9 @@ static int open_local(struct engine *engine)
 
     TRY(check_paths(engine));
     TRY(engine_open_data(options, &engine->dataset, &engine->model));
-    engine->indices = calloc(options->global_batch + 1, sizeof *engine->indices);
-    if (!engine->indices) {
-        log_error("global batch: no memory for %zu indices", options->global_batch);
+    engine->drawn = calloc(options->global_batch + 1, (1 + LOADER_PREFETCH) * sizeof *engine->drawn);
+    if (!engine->drawn) {
+        log_error("global batch: no memory for %d x %zu indices", 1 + LOADER_PREFETCH, options->global_batch);
         return EXIT_RESOURCE;
     }
     if (options->global_batch)
@@ -203,7 +203,7 @@ static void close_all(struct engine *engine)
         engine->strategy->close(engine->state, !engine->complete);
     trace_close(&engine->trace);
     free(engine->rows);
-    free(engine->indices);
+    free(engine->drawn);
     sampler_close(&engine->sampler);
     model_close(&engine->model);
     dataset_close(&engine->dataset);

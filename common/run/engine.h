@@ -10,6 +10,7 @@
 #include "data/sampler.h"
 #include "gpu/memory.h"
 #include "run/ledger.h"
+#include "run/loader.h"
 #include "run/strategy.h"
 #include "run/trace.h"
 
@@ -55,8 +56,11 @@ struct engine {
     struct dataset dataset;
     struct model model;
     struct sampler sampler;
-    void *state;           /* the strategy's */
-    uint32_t *indices;     /* [global_batch] */
+    void *state;     /* the strategy's */
+    uint32_t *drawn; /* [1 + LOADER_PREFETCH][global_batch]: batches of the steps drawn_from .. drawn_to - 1 */
+    uint64_t drawn_from, drawn_to;
+    uint64_t end;          /* the step before which this part of the run ends: no batch beyond it is announced */
+    uint32_t *indices;     /* [global_batch], in drawn: of the step at hand */
     uint64_t step;         /* updates since the initial weights: the number of the next one */
     int warmup, steps;     /* to be done in this run */
     int skipped;           /* timed steps without a sample: no update */

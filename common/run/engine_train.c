@@ -56,10 +56,28 @@ int engine_update(struct engine *engine, struct step_result *result)
     return EXIT_OK;
 }
 
+static uint32_t *drawn_batch(const struct engine *engine, uint64_t step)
+{
+    return engine->drawn + step % (1 + LOADER_PREFETCH) * engine->options->global_batch;
+}
+
+/* The batch of this step, and announces those that follow: each is drawn once, in order, unless the step has jumped
+ * (restart, resume). */
 static void draw_batch(struct engine *engine)
 {
-    if (engine->options->global_batch)
-        sampler_batch(&engine->sampler, engine->step, engine->indices);
+    uint64_t last = engine->step + LOADER_PREFETCH;
+
+    if (engine->options->global_batch == 0)
+        return;
+    if (engine->step < engine->drawn_from || engine->step >= engine->drawn_to)
+        engine->drawn_to = engine->step;
+    engine->drawn_from = engine->step;
+    for (; engine->drawn_to <= last && engine->drawn_to < engine->end; engine->drawn_to++) {
+        uint32_t *indices = drawn_batch(engine, engine->drawn_to);
+        sampler_batch(&engine->sampler, engine->drawn_to, indices);
+        engine->strategy->announce(engine->state, engine->drawn_to, indices);
+    }
+    engine->indices = drawn_batch(engine, engine->step);
 }
 
 /* Ranks that hold other weights than rank 0 are named. */
@@ -92,6 +110,7 @@ static int run_verification(struct engine *engine)
     struct replica *replica = engine->strategy->replica(engine->state, 0);
     struct step_result result;
 
+    engine->end = engine->step + VERIFICATION_STEPS;
     for (int i = 0; i < VERIFICATION_STEPS; i++) {
         draw_batch(engine);
         TRY(engine_update(engine, &result));
@@ -110,6 +129,7 @@ int engine_verify(struct engine *engine)
     TRY(engine->strategy->restart(engine->state));
     engine->verified = true;
     engine->step = 0;
+    engine->drawn_to = 0; /* the loader waits for none of them */
     return EXIT_OK;
 }
 
@@ -117,6 +137,7 @@ int engine_warm_up(struct engine *engine)
 {
     struct step_result result;
 
+    engine->end = engine->step + (uint64_t)(engine->warmup + engine->steps);
     for (int i = 0; i < engine->warmup; i++) {
         double start = clock_seconds();
         draw_batch(engine);

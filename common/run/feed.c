@@ -68,21 +68,24 @@ static int make_resident(struct feed *feed, const struct options *options, int d
     return status;
 }
 
+static int open_parts(struct feed *feed, const struct run *run, int devices, int device)
+{
+    if (run->dataset->resident)
+        return make_resident(feed, run->options, devices, device);
+    GPU_TRY(cudaSetDevice(feed->replica->device));
+    GPU_TRY(cudaEventCreateWithFlags(&feed->copied, cudaEventDisableTiming));
+    GPU_TRY(cudaEventCreateWithFlags(&feed->consumed, cudaEventDisableTiming));
+    return loader_open(&feed->loader, run, feed->rows_max, devices, device);
+}
+
 int feed_open(struct feed *feed, const struct run *run, struct replica *replica, int devices, int device)
 {
     size_t rows = schedule_rows(run->options, devices, device);
 
-    *feed = (struct feed){.dataset = run->dataset, .replica = replica};
-    feed->rows_max = rows > replica->batch_max ? rows : replica->batch_max; /* evaluation brings batch_max at once */
-    int status = EXIT_OK;
-    if (run->dataset->resident) {
-        feed->rows_max = rows;
-        status = make_resident(feed, run->options, devices, device);
-    } else {
-        status = gpu_malloc_pinned((void **)&feed->values, feed->rows_max * run->model->input_bytes);
-        if (!status)
-            status = gpu_malloc_pinned((void **)&feed->labels, feed->rows_max * run->model->label_bytes);
-    }
+    *feed = (struct feed){.dataset = run->dataset, .replica = replica, .rows_max = rows};
+    if (!run->dataset->resident && rows < replica->batch_max)
+        feed->rows_max = replica->batch_max; /* evaluation brings that many at once */
+    int status = open_parts(feed, run, devices, device);
     if (status)
         feed_close(feed);
     return status;
@@ -90,10 +93,11 @@ int feed_open(struct feed *feed, const struct run *run, struct replica *replica,
 
 void feed_close(struct feed *feed)
 {
-    if (feed->values)
-        (void)cudaFreeHost(feed->values);
-    if (feed->labels)
-        (void)cudaFreeHost(feed->labels);
+    loader_close(feed->loader);
+    if (feed->copied)
+        (void)cudaEventDestroy(feed->copied);
+    if (feed->consumed)
+        (void)cudaEventDestroy(feed->consumed);
     if (feed->resident) { /* the replica only points into it */
         feed->replica->input = NULL;
         feed->replica->labels = NULL;
@@ -103,31 +107,61 @@ void feed_close(struct feed *feed)
     *feed = (struct feed){0};
 }
 
-int feed_enqueue(struct feed *feed, const uint32_t *indices, size_t count, bool first)
+void feed_announce(struct feed *feed, uint64_t step, const uint32_t *indices)
 {
-    struct replica *replica = feed->replica;
+    if (feed->loader)
+        loader_announce(feed->loader, step, indices);
+}
+
+void feed_release(struct feed *feed)
+{
+    if (feed->loader)
+        loader_release(feed->loader);
+}
+
+static int take_resident(struct feed *feed, size_t count, bool first)
+{
+    const struct model *model = feed->replica->model;
     size_t at = first ? 0 : feed->rows;
 
     feed->rows = at + count;
-    if (count == 0)
-        return EXIT_OK;
     if (feed->rows > feed->rows_max) {
-        log_error("feed of device %d: %zu rows found, expected at most %zu", replica->device, feed->rows,
+        log_error("feed of device %d: %zu rows found, expected at most %zu", feed->replica->device, feed->rows,
                   feed->rows_max);
         return EXIT_CHECK_FAILED;
     }
-    const struct model *model = replica->model;
-    if (feed->resident) {
-        replica->input = feed->resident + at * model->input_bytes;
-        replica->labels = feed->resident_labels + at * model->targets;
-        return EXIT_OK;
+    if (count) {
+        feed->replica->input = feed->resident + at * model->input_bytes;
+        feed->replica->labels = feed->resident_labels + at * model->targets;
     }
-    char *values = feed->values + at * model->input_bytes;
-    int32_t *labels = feed->labels + at * model->targets;
-    dataset_gather(feed->dataset, indices, count, values, labels);
-    GPU_TRY(
-        cudaMemcpyAsync(replica->input, values, count * model->input_bytes, cudaMemcpyHostToDevice, replica->compute));
-    GPU_TRY(
-        cudaMemcpyAsync(replica->labels, labels, count * model->label_bytes, cudaMemcpyHostToDevice, replica->compute));
     return EXIT_OK;
+}
+
+/* The first micro-batch finds the device idle; a later one is copied when all work on the one before has been done. */
+static int copy_rows(struct feed *feed, const void *values, const int32_t *labels, size_t count, bool first)
+{
+    struct replica *replica = feed->replica;
+    cudaStream_t compute = replica->compute, copy = replica->copy;
+
+    if (!first) {
+        GPU_TRY(cudaEventRecord(feed->consumed, compute));
+        GPU_TRY(cudaStreamWaitEvent(copy, feed->consumed, 0));
+    }
+    GPU_TRY(cudaMemcpyAsync(replica->input, values, count * replica->model->input_bytes, cudaMemcpyHostToDevice, copy));
+    GPU_TRY(
+        cudaMemcpyAsync(replica->labels, labels, count * replica->model->label_bytes, cudaMemcpyHostToDevice, copy));
+    GPU_TRY(cudaEventRecord(feed->copied, copy));
+    GPU_TRY(cudaStreamWaitEvent(compute, feed->copied, 0));
+    return EXIT_OK;
+}
+
+int feed_enqueue(struct feed *feed, uint64_t step, const uint32_t *indices, size_t count, bool first)
+{
+    void *values = NULL;
+    int32_t *labels = NULL;
+
+    if (!feed->loader)
+        return take_resident(feed, count, first);
+    TRY(loader_take(feed->loader, step, indices, count, first, &values, &labels));
+    return count ? copy_rows(feed, values, labels, count, first) : EXIT_OK;
 }

@@ -37,6 +37,7 @@ struct options {
     struct optimizer_settings optimizer;
     uint64_t seed;
     int accumulate;
+    int loaders; /* threads that load, for each device */
     enum device_choice device;
     size_t device_memory; /* bytes; 0: all */
     int cores_per_device; /* soft: 0: usable cores / devices, at least 1 */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * One device, one replica, no wrapper: the reference that dp and ddp are compared with, and the baseline of speed-up.
- * Everything runs on one stream; the host waits once a step, in finish.
+ * Everything but copies from the host runs on one stream; the host waits once a step, in finish.
  */
 #include <stdlib.h>
 
@@ -109,6 +109,11 @@ static int backward(struct single *single, const struct batch *batch)
     return EXIT_OK;
 }
 
+static void single_announce(void *state, uint64_t step, const uint32_t *indices)
+{
+    feed_announce(&((struct single *)state)->feed, step, indices);
+}
+
 static int single_step(void *state, const struct batch *batch)
 {
     struct single *single = state;
@@ -126,7 +131,7 @@ static int single_step(void *state, const struct batch *batch)
     single->samples += batch->count;
 
     phase_begin(PHASE_SCATTER);
-    TRY(feed_enqueue(&single->feed, batch->indices, batch->count, batch->first));
+    TRY(feed_enqueue(&single->feed, batch->step, batch->indices, batch->count, batch->first));
     TRY(phase_end(timeline, compute, PHASE_SCATTER));
 
     phase_begin(PHASE_FORWARD);
@@ -155,6 +160,7 @@ static int single_finish(void *state, struct step_result *result)
 
     *result = (struct step_result){.samples = single->samples};
     TRY(gpu_stream_finish(single->replica.compute, NULL, single->options->timeout));
+    feed_release(&single->feed);
     for (int k = 0; k < single->micro_batches; k++)
         result->loss_sum += (double)*single->losses[k].host_sum;
     return EXIT_OK;
@@ -170,7 +176,7 @@ static int single_evaluate(void *state, const uint32_t *indices, size_t count, s
     GPU_TRY(cudaSetDevice(0));
     for (size_t at = 0; at < count;) {
         size_t rows = count - at < replica->batch_max ? count - at : replica->batch_max;
-        TRY(feed_enqueue(&single->feed, indices + at, rows, true));
+        TRY(feed_enqueue(&single->feed, 0, indices + at, rows, true));
         TRY(single->model->type->forward(replica, rows, false));
         TRY(loss_enqueue_evaluation(loss, replica->logits, replica->labels, rows, replica->compute));
         TRY(gpu_stream_finish(replica->compute, NULL, single->options->timeout));
@@ -225,6 +231,7 @@ static struct optimizer *single_optimizer(void *state)
 const struct strategy strategy_single = {
     .name = "single",
     .open = single_open,
+    .announce = single_announce,
     .step = single_step,
     .finish = single_finish,
     .evaluate = single_evaluate,

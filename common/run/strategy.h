@@ -51,6 +51,9 @@ struct evaluation {
 struct strategy {
     const char *name;
     int (*open)(void **state, const struct run *run);
+    /* Tells that update `step` will be of indices[global_batch], up to LOADER_PREFETCH updates before it is run, in
+     * order: a hint to load it in the background. */
+    void (*announce)(void *state, uint64_t step, const uint32_t *indices);
     /* Enqueues one (micro-)step, marks its timelines. May return before devices are done. */
     int (*step)(void *state, const struct batch *batch);
     /* Waits until all of this process's devices are idle (deadline: options->timeout) and tells the result. */

@@ -148,6 +148,59 @@ def test_resumed_epoch():
             check(one.read() == other.read(), "a resumed run sees other samples")
 
 
+# ---- loaders ---------------------------------------------------------------------------------------------------------
+
+
+def test_loaders_change_no_bit():
+    """The same checkpoint with 0, 1 and 3 threads a device, over the end of an epoch."""
+    for program, arguments in ((DP, ["--strategy", "single"]), (DP, ["--gpus", 2]), (DP, ["--gpus", 4, "--accumulate", 2]),
+                               (DDP, ["--gpus", 2]), (DDP, ["--gpus", 4, "--accumulate", 2])):
+        kept = set()
+        for loaders in (0, 1, 3):
+            with folder() as path:
+                file = os.path.join(path, "checkpoint")
+                expect(Run([program, "--data", "digits", *SMALL, *arguments, "--global-batch", 64, "--steps", 60, "--checksum",
+                            "--loaders", loaders, "--save", file]), 0, limit=60)
+                with open(file, "rb") as saved:
+                    kept.add(saved.read())
+        check(len(kept) == 1, f"{program} {arguments}: the loaders change bits")
+
+
+def test_loader_failure():
+    """The run ends at once with the loader's own words."""
+    for program, place in ((DP, 0), (DDP, 1)):
+        run = Run([program, "--data", "digits", *SMALL, "--gpus", 2, "--steps", 100000, "--timeout", 3],
+                  {"DPBENCH_FAULT": f"loader:{place}:step7"})
+        expect(run, 1, limit=30)
+        check("loader: planted fault at step 7" in run.err, run.err)
+
+
+def test_loader_threads():
+    """As many for N devices in one process as in N: --loaders each."""
+    for program, gpus, loaders, expected in ((DP, 2, 2, [4]), (DDP, 2, 2, [2, 2]), (DP, 1, 1, [1]), (DDP, 3, 0, [0, 0, 0])):
+        run = Run([program, "--data", "digits", *SMALL, "--gpus", gpus, "--steps", 10000000, "--loaders", loaders, "--timeout", 3])
+        pids = lambda: run.ranks() if program == DDP else [run.pid]
+
+        def there():
+            return len(pids()) == len(expected) and [count_threads(pid, "loader") for pid in pids()] == expected and \
+                all(count_threads(pid, "") > 2 for pid in pids())
+        run.wait(there, f"{program}: {expected} loaders")
+        run.process.terminate()
+        run.finish(30)
+        check(not run.left(), "processes are left")
+
+
+def count_threads(pid, name):
+    found = 0
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/comm", encoding="utf-8") as comm:
+                found += not name or comm.read().strip() == name
+    except OSError:
+        pass
+    return found
+
+
 # ---- surroundings ----------------------------------------------------------------------------------------------------
 
 

@@ -53,14 +53,16 @@ static int keep_or_compare(struct training *training, struct world *world, void 
 static int train(struct training *training, struct world *world, void *state)
 {
     size_t count = training->options.global_batch;
-    uint32_t *indices = calloc(count + 1, sizeof(*indices));
+    uint32_t *indices = calloc(2 * count + 1, sizeof(*indices)); /* of this step, of the next one */
     double *losses = calloc((size_t)world->size, sizeof(*losses));
     struct sampler sampler = {0};
     int status = indices && losses ? schedule_open_sampler(&sampler, training->dataset.train_count, &training->options)
                                    : EXIT_RESOURCE;
     for (int step = 0; step < training->steps && !status; step++) {
         struct step_result result = {0};
+        sampler_batch(&sampler, (uint64_t)step + 1, indices + count);
         sampler_batch(&sampler, (uint64_t)step, indices);
+        training->strategy->announce(state, (uint64_t)step + (step > 0), step > 0 ? indices + count : indices);
         status = update(training, state, (uint64_t)step, indices, &result);
         if (!status)
             status = world->gather(world, &result.loss_sum, sizeof(double), losses);
