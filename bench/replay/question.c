@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "config.h"
-#include "run/nearest.h"
+#include "sys/nearest.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
 
