@@ -19,14 +19,15 @@ static int compare_ranks(const void *a, const void *b)
 
 static int check_ranks(const struct study *study, bool all)
 {
-    for (int i = 0; i < study->count; i++) {
-        const struct program *program = study->by_rank[i];
-        if (i && program->rank == study->by_rank[i - 1]->rank) {
-            log_error("%s: is the record of rank %d, as is %s", program->path, program->rank,
+    for (int i = 1; i < study->count; i++)
+        if (study->by_rank[i]->rank == study->by_rank[i - 1]->rank) {
+            log_error("%s: is the record of rank %d, as is %s", study->by_rank[i]->path, study->by_rank[i]->rank,
                       study->by_rank[i - 1]->path);
             return EXIT_BAD_FILE;
         }
-        if (all && (program->rank != i || program->ranks != study->count)) {
+    for (int i = 0; i < study->count && all; i++) {
+        const struct program *program = study->by_rank[i];
+        if (program->rank != i || program->ranks != study->count) {
             log_error("%s: is rank %d of %d, expected rank %d of the %d records given: give all ranks' records, or one "
                       "and --gpus",
                       program->path, program->rank, program->ranks, i, study->count);
