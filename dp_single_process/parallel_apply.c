@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "dp.h"
+#include "gpu/backend.h"
 #include "sys/exit_codes.h"
 #include "sys/fault.h"
 #include "sys/log.h"
@@ -61,7 +62,9 @@ static void *work(void *argument)
         dp_job *job = workers->job;
         const struct dp_pass *pass = workers->pass;
         pthread_mutex_unlock(&workers->mutex);
+        gpu_record_note("job_begin", "", (uint32_t)done);
         int status = run_job(workers->dp, pass, job, worker->device);
+        gpu_record_note("job_end", "", (uint32_t)done);
         pthread_mutex_lock(&workers->mutex);
         worker->status = status;
         if (--workers->running == 0)
@@ -135,8 +138,10 @@ int dp_parallel_apply(struct dp *dp, const struct dp_pass *pass, dp_job *job)
         return run_job(dp, pass, job, 0);
     pthread_mutex_lock(&workers->mutex);
     give(workers, job, pass);
+    gpu_record_note("job_give", "", (uint32_t)workers->jobs);
     while (workers->running > 0)
         pthread_cond_wait(&workers->ended, &workers->mutex);
+    gpu_record_note("job_join", "", (uint32_t)workers->jobs);
     for (int i = 0; i < pass->n && !status; i++)
         status = workers->worker[i].status;
     pthread_mutex_unlock(&workers->mutex);

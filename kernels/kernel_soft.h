@@ -114,7 +114,7 @@ inline softError_t launch(const Cost &cost, softStream_t stream, soft_body *body
     if (error)
         return error;
     const Packed work = {rows, columns, list(arguments...)};
-    const soft_cost stated = {cost.name, cost.flops, cost.bytes, false};
+    const soft_cost stated = {cost.name, cost.flops, cost.bytes, 0, false};
     return softLaunch(stream, &stated, body, &work, sizeof work, parts);
 }
 

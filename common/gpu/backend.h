@@ -53,6 +53,11 @@ void gpu_traffic_reset(void);
  * then ends it by ncclCommAbort. On CUDA polls (NCCL has no limit of its own); on soft the collective keeps the limit. */
 int gpu_stream_finish(cudaStream_t stream, ncclComm_t comm, double limit_s);
 
+/* For the record, if there is one (CUDA: nothing). A note says where the program stands and belongs to the task that the
+ * thread enqueued last; docs/record.md lists them. A setting says what the run is. */
+void gpu_record_note(const char *what, const char *text, uint32_t number);
+void gpu_record_setting(const char *name, const char *value);
+
 /* Writes out the record (if asked for) at the end of the run. */
 int gpu_finish(void);
 

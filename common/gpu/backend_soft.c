@@ -105,6 +105,16 @@ int gpu_stream_finish(cudaStream_t stream, ncclComm_t comm, double limit_s)
     return strncmp(sentence, "time limit", strlen("time limit")) == 0 ? EXIT_TIME_LIMIT : EXIT_CHECK_FAILED;
 }
 
+void gpu_record_note(const char *what, const char *text, uint32_t number)
+{
+    softRecordNote(what, text, number);
+}
+
+void gpu_record_setting(const char *name, const char *value)
+{
+    softRecordSetting(name, value);
+}
+
 int gpu_finish(void)
 {
     GPU_TRY(softRecordFinish());

@@ -6,6 +6,7 @@
  */
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -176,7 +177,9 @@ static int run_timed_step(struct engine *engine, int i)
 
     draw_batch(engine);
     double start = clock_seconds();
+    gpu_record_note("step_begin", "", (uint32_t)i);
     TRY(engine_update(engine, &result));
+    gpu_record_note("step_end", "", (uint32_t)i);
     double end = clock_seconds();
     if (engine->options->global_batch == 0) {
         engine->skipped++;
@@ -189,8 +192,41 @@ static int run_timed_step(struct engine *engine, int i)
     return EXIT_OK;
 }
 
+/* What the record needs to name its run as results.csv does. */
+static int record_settings(const struct engine *engine)
+{
+    const struct options *options = engine->options;
+    const struct {
+        const char *name;
+        size_t value;
+    } numbers[] = {{"gpus", (size_t)options->gpus},
+                   {"rank", (size_t)engine->world->rank},
+                   {"ranks", (size_t)engine->world->size},
+                   {"global_batch", options->global_batch},
+                   {"accumulate", (size_t)options->accumulate},
+                   {"params", engine->model.parameter_elements}};
+    char text[32];
+    char *variant = options_variant(options);
+
+    if (!variant)
+        return EXIT_RESOURCE;
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        snprintf(text, sizeof text, "%zu", numbers[i].value);
+        gpu_record_setting(numbers[i].name, text);
+    }
+    gpu_record_setting("strategy", engine->strategy->name);
+    gpu_record_setting("model", options->model);
+    gpu_record_setting("data", options->data);
+    gpu_record_setting("precision", options->precision);
+    gpu_record_setting("optimizer", options->optimizer.kind == OPTIMIZER_ADAMW ? "adamw" : "sgd");
+    gpu_record_setting("variant", variant);
+    free(variant);
+    return EXIT_OK;
+}
+
 int engine_run_timed(struct engine *engine)
 {
+    TRY(record_settings(engine));
     TRY(world_barrier(engine->world));
     memory_reset_peaks();
     gpu_traffic_reset();

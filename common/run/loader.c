@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/gpu.h"
-#include "run/fault.h"
+#include "gpu/memory.h"
 #include "run/schedule.h"
 #include "sys/exit_codes.h"
+#include "sys/fault.h"
 #include "sys/log.h"
 
 #define SLOTS (1 + LOADER_PREFETCH)

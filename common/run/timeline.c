@@ -59,6 +59,7 @@ int timeline_begin(struct timeline *timeline, cudaStream_t compute)
     timeline->marks = 0;
     timeline->communications = 0;
     GPU_TRY(cudaEventRecord(timeline->event[0], compute));
+    gpu_record_note("phase", "", 0);
     return EXIT_OK;
 }
 
@@ -72,6 +73,7 @@ int timeline_mark(struct timeline *timeline, cudaStream_t compute, enum phase ph
     int i = ++timeline->marks;
     timeline->phase[i] = phase;
     GPU_TRY(cudaEventRecord(timeline->event[i], compute));
+    gpu_record_note("phase", phase_name(phase), 0);
     return EXIT_OK;
 }
 

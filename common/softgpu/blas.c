@@ -265,6 +265,7 @@ static softBlasStatus_t enqueue(softStream_t stream, struct blas_product *p)
     const double size = (double)blas_type_size(p->type_ab), size_c = (double)blas_type_size(p->type_c);
     const double read_a = m * k * (p->stride_a ? batch : 1), read_b = k * n * (p->stride_b ? batch : 1);
     const struct soft_cost cost = {.name = batch > 1 ? "gemm_batched" : "gemm", .flops = 2 * m * n * k * batch, .product = true,
+                                   .type = (uint32_t)p->type_ab + 1,
                                    .bytes = (read_a + read_b) * size + m * n * batch * size_c * (p->beta != 0 ? 2 : 1)};
     const struct work work = {*p, soft_stream_device(stream)};
     return softLaunch(stream, &cost, product_body, &work, sizeof work, part_count(p)) ? SOFTBLAS_STATUS_EXECUTION_FAILED

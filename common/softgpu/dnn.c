@@ -324,6 +324,9 @@ static softDnnStatus_t enqueue(softStream_t stream, const struct work *work)
     const double flops = 2 * (double)dnn_y_count(p) * (double)(filter / (size_t)p->k);
     const struct soft_cost cost = {.name = gradient ? "convolution_filter" : p->pass == DNN_FORWARD ? "convolution" : "convolution_data",
                                    .flops = flops, .product = true,
+                                   .type = 1 + (uint32_t)(p->type == SOFTDNN_DATA_FLOAT  ? SOFT_R_32F
+                                                          : p->type == SOFTDNN_DATA_HALF ? SOFT_R_16F
+                                                                                         : SOFT_R_16BF),
                                    .bytes = (double)((dnn_x_count(p) + dnn_y_count(p) + filter) * size)};
     const int parts = gradient ? parts_of(p) : pieces_of(p);
     softError_t error = softLaunch(stream, &cost, gradient ? filter_body : convolution_body, work, sizeof *work, (unsigned)parts);

@@ -79,7 +79,8 @@ struct soft_what {
     enum soft_task_kind kind;
     const char *name; /* static storage */
     uint32_t range;   /* set by soft_enqueue: the caller's innermost range */
-    uint32_t detail;  /* a collective's soft_record_collective number; a copy's pair; an event's mark */
+    uint32_t detail;  /* a collective's soft_record_collective number; a copy's pair; an event's mark; a
+                       * product's type + 1 */
     double flops, bytes;
 };
 

@@ -65,6 +65,7 @@ softError_t softLaunch(softStream_t stream, const struct soft_cost *cost, soft_b
     struct launch launch = {body, blocks};
     struct soft_what what = {.kind = cost->product ? SOFT_TASK_PRODUCT : SOFT_TASK_LAUNCH,
                              .name = cost->name,
+                             .detail = cost->type,
                              .flops = cost->flops,
                              .bytes = cost->bytes};
     return soft_enqueue_parts(stream, &what, run_launch, &launch, sizeof(launch), arguments, argument_bytes);

@@ -18,6 +18,7 @@ struct soft_cost {
     const char *name;  /* static storage: "relu_forward", "gemm" */
     double flops;      /* floating point operations of the whole launch */
     double bytes;      /* device memory bytes read + written, each buffer counted once */
+    uint32_t type;     /* of a product's inputs: CUDA's number of the data type + 1; 0: not said */
     bool product;      /* a matrix product: recorded as one, since modelled machines have a rate of their own for it */
 };
 

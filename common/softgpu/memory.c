@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "core.h"
+#include "record.h"
 #include "sys/fault.h"
 #include "sys/topology.h"
 
@@ -179,8 +180,10 @@ softError_t softMalloc(void **pointer, size_t bytes)
     soft_lock(&device->memory_lock, "device memory");
     softError_t error = allocate(device, bytes, &offset);
     soft_unlock(&device->memory_lock);
-    if (!error)
+    if (!error) {
         *pointer = device->map.device_base + offset;
+        soft_record_bytes((double)bytes);
+    }
     return error;
 }
 
@@ -289,6 +292,7 @@ softError_t softFree(void *pointer)
             POISON(device->map.kernel_base + block->offset, block->bytes);
         }
         device->used -= block->bytes;
+        soft_record_bytes((double)block->bytes);
         device->block_count--;
         hidden_copy(block, block + 1, (device->block_count - (size_t)found) * sizeof(*block));
     }

@@ -47,6 +47,7 @@ static _Thread_local struct {
     int device; /* -1: no stream was concerned */
     uint32_t stream;
     uint64_t task, waited_ns;
+    double bytes;
 } call;
 static _Thread_local struct chunk *own_chunk;
 static _Thread_local uint32_t own_thread; /* 1, 2, ...; 0: not yet numbered */
@@ -99,6 +100,7 @@ struct soft_host_call soft_host_call_begin(const char *name)
     call.device = -1;
     call.stream = 0;
     call.task = call.waited_ns = 0;
+    call.bytes = 0;
     begun.name = name;
     begun.start_ns = clock_nanoseconds();
     return begun;
@@ -119,6 +121,7 @@ void soft_host_call_end(struct soft_host_call *begun)
         .task = call.task,
         .start_ns = begun->start_ns,
         .end_ns = clock_nanoseconds(),
+        .bytes = call.bytes,
         .waited_ns = call.waited_ns,
     };
     append(&(union entry){.task = entry});
@@ -165,6 +168,41 @@ void soft_record_lock_wait(const char *name, uint64_t start_ns)
         .end_ns = clock_nanoseconds(),
     };
     append(&(union entry){.task = entry});
+}
+
+void soft_record_bytes(double bytes)
+{
+    call.bytes = bytes;
+}
+
+static void append_words(int kind, const char *name, const char *text, uint32_t number)
+{
+    uint64_t now = clock_nanoseconds();
+    struct soft_record_entry entry = {
+        .kind = (uint16_t)kind,
+        .thread = thread_number(),
+        .device = (int16_t)(call.stream ? call.device : -1),
+        .stream = (uint16_t)call.stream,
+        .name = soft_intern(name),
+        .range = soft_intern(text),
+        .task = call.task,
+        .start_ns = now,
+        .end_ns = now,
+        .mark = number,
+    };
+    append(&(union entry){.task = entry});
+}
+
+void softRecordNote(const char *what, const char *text, uint32_t number)
+{
+    if (soft_recording())
+        append_words(SOFT_RECORD_NOTE, what, text, number);
+}
+
+void softRecordSetting(const char *name, const char *value)
+{
+    if (soft_recording())
+        append_words(SOFT_RECORD_SETTING, name, value, 0);
 }
 
 uint32_t soft_record_collective(const struct soft_collective_facts *facts)
@@ -264,7 +302,7 @@ softError_t softRecordFinish(void)
     if (!soft_recording())
         return softSuccess;
     __atomic_store_n(&soft_record_on, false, __ATOMIC_RELAXED);
-    struct soft_record_header header = {.version = 1, .entry_bytes = sizeof(union entry), .pid = (uint32_t)getpid()};
+    struct soft_record_header header = {.version = SOFT_RECORD_VERSION, .entry_bytes = sizeof(union entry), .pid = (uint32_t)getpid()};
     hidden_copy(header.magic, SOFT_RECORD_MAGIC, sizeof(header.magic));
     header.flags = soft_settings()->shape_only ? 1 : 0;
     header.string_bytes = write_strings(NULL, &header.string_count);

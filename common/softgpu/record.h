@@ -8,18 +8,21 @@
 #include "core.h"
 
 #define SOFT_RECORD_MAGIC "SOFTREC1"
+#define SOFT_RECORD_VERSION 2 /* 2: notes, settings, types of products, sizes of allocations */
 
 enum soft_record_kind {
     SOFT_RECORD_FACTS = 1, /* of a collective */
     SOFT_RECORD_HOST_CALL = 2,
     SOFT_RECORD_HOST_WAIT = 3, /* inside a host call: for a stream or an event */
     SOFT_RECORD_LOCK_WAIT = 4,
+    SOFT_RECORD_NOTE = 5,    /* of the program: where steps, phases and jobs begin and end */
+    SOFT_RECORD_SETTING = 6, /* of the program: name = range */
     SOFT_RECORD_TASK = 16, /* + enum soft_task_kind */
 };
 
 struct soft_record_header {
     char magic[8];
-    uint32_t version;     /* 1 */
+    uint32_t version;     /* SOFT_RECORD_VERSION */
     uint32_t entry_bytes; /* sizeof(struct soft_record_entry) */
     uint32_t flags;       /* 1: shape only */
     uint32_t pid;
@@ -66,6 +69,9 @@ void soft_record_waited(softStream_t stream, uint64_t task, uint32_t mark, uint6
 
 void soft_record_lock_wait(const char *name, uint64_t start_ns);
 void soft_record_open(const char *path); /* by the settings, once */
+
+/* What a program says of itself while it runs (softRecordNote, softRecordSetting in softgpu.h are the outer side). */
+void soft_record_bytes(double bytes); /* what the running host call allocates or frees */
 
 /* Names by number: ranges and all strings of the record. The text is copied; 0 is "". */
 uint32_t soft_intern(const char *text);

@@ -235,6 +235,11 @@ void softTrafficReset(void);
 /* Writes the record (docs/record.md) out; called by the program at its end, when all streams are idle. */
 softError_t softRecordFinish(void);
 
+/* Into the record, if there is one: where the program stands (a note belongs to the task that the thread enqueued last),
+ * and what it was told to do. */
+void softRecordNote(const char *what, const char *text, uint32_t number);
+void softRecordSetting(const char *name, const char *value);
+
 /* For tests of the ledger: the which-th copy between two devices from now on is neither made nor counted (0: none). */
 void softTestDropCopy(unsigned which);
 

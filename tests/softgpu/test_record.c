@@ -51,7 +51,7 @@ static struct record read_record(void)
     record.header = record.data;
     const struct soft_record_header *header = record.header;
     assert_memory_equal(header->magic, SOFT_RECORD_MAGIC, 8);
-    assert_int_equal(header->version, 1);
+    assert_int_equal(header->version, SOFT_RECORD_VERSION);
     assert_int_equal(header->entry_bytes, sizeof(*record.entries));
     assert_int_equal(bytes, sizeof(*header) + header->string_bytes + header->entry_count * header->entry_bytes);
     assert_true(header->checksum == checksum(CHECKSUM_SEED, header + 1, bytes - sizeof(*header)));
@@ -117,6 +117,8 @@ static void run_and_record(void)
     EXPECT_OK(launch_on(stream, add_one, memory, 4, 1));
     EXPECT(softRangePop() == 0);
     EXPECT_OK(softEventRecord(event, stream));
+    softRecordNote("phase", "forward", 7);
+    softRecordSetting("model", "mlp");
     EXPECT_OK(softStreamWaitEvent(other, event, 0));
     EXPECT_OK(softMemcpyPeerAsync(peer, 1, memory, 0, 700, other));
     EXPECT_OK(softMemcpyAsync(host, peer, 600, softMemcpyDeviceToHost, other));
@@ -195,6 +197,20 @@ static void check_host(const struct record *record)
     assert_true(lock->thread != call->thread);
 }
 
+static void check_words(const struct record *record)
+{
+    const struct soft_record_entry *note = find(record, SOFT_RECORD_NOTE, "phase");
+    const struct soft_record_entry *made = find(record, SOFT_RECORD_TASK + SOFT_TASK_EVENT_RECORD, "event_record");
+    assert_string_equal(record->names[note->range], "forward");
+    assert_int_equal(note->mark, 7);
+    assert_int_equal(note->device, made->device);
+    assert_int_equal(note->stream, made->stream);
+    assert_int_equal(note->task, made->task);
+    assert_int_equal(note->thread, made->thread);
+    assert_string_equal(record->names[find(record, SOFT_RECORD_SETTING, "model")->range], "mlp");
+    assert_true(find(record, SOFT_RECORD_HOST_CALL, "cudaMalloc")->bytes == 1000);
+}
+
 static void check_collective(const struct record *record)
 {
     const struct soft_record_facts *facts = (const void *)find(record, SOFT_RECORD_FACTS, "all_reduce");
@@ -215,6 +231,7 @@ static void a_record_is_complete(void **state)
     check_tasks(&record);
     check_dependencies(&record);
     check_host(&record);
+    check_words(&record);
     check_collective(&record);
     for (uint64_t i = 1; i < record.header->entry_count; i++) {
         const struct soft_record_entry *entry = &record.entries[i];
@@ -233,6 +250,7 @@ static void a_record_of_shapes_is_as_complete(void **state)
     check_tasks(&record);
     check_dependencies(&record);
     check_host(&record);
+    check_words(&record);
     check_collective(&record);
     free(record.data);
 }

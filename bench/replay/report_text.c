@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The replay on a terminal.
+ */
+#include <inttypes.h>
+#include <math.h>
+
+#include "report.h"
+
+#define MIB 1048576.0
+
+static void say_collectives(const struct report *report, FILE *out)
+{
+    const struct machine *machine = report->machine;
+    if (isnan(report->alpha_beta_ms))
+        return;
+    int ranks = report->gpus > machine->devices ? machine->devices : report->gpus;
+    const struct collective_table *table =
+        collective_table(machine, report->question->play.what_if.no_p2p, ALL_REDUCE, ranks);
+    fprintf(out, "collectives    %.3f ms a step", report->summary.collective_ms);
+    if (table)
+        fprintf(out, ", from %s on %d ranks%s\n", collective_names[table->operation], table->ranks,
+                table->host ? " through the host" : "");
+    else
+        fprintf(out, "\n");
+    fprintf(out, "alpha-beta     %.3f ms a step by latency + n/B", report->alpha_beta_ms);
+    if (table)
+        fprintf(out, " (off that table by %.1f %% in the mean, %.1f %% at worst)", 100 * table->alpha_beta.error_mean,
+                100 * table->alpha_beta.error_worst);
+    fprintf(out, "\n");
+}
+
+static void say_devices(const struct report *report, FILE *out)
+{
+    const struct play_result *result = report->result;
+    int shown = result->devices < 16 ? result->devices : 16;
+    double steps = result->steps ? result->steps : 1;
+    for (int d = 0; d < shown && result->makespan_ps; d++) {
+        const struct play_device *device = &result->device[d];
+        fprintf(out, "device %-3d     computing %5.1f %%, collectives %5.1f %%, sent %.3f, received %.3f MiB a step\n",
+                d, 100 * (double)device->engine.busy_ps / (double)result->makespan_ps,
+                100 * (double)device->collective_ps / (double)result->makespan_ps, device->sent / MIB / steps,
+                device->received / MIB / steps);
+    }
+    if (shown < result->devices)
+        fprintf(out, "               ... %d more\n", result->devices - shown);
+}
+
+void report_screen(const struct report *report, FILE *out)
+{
+    const struct summary *summary = &report->summary;
+    const struct program *program = report->study->by_rank[0];
+    fprintf(out, "modelled on    %s (%s)\n", report->machine->name, report->machine->description);
+    fprintf(out, "run            %s, %s, %d devices%s%s\n", program_setting(program, "strategy", "unknown strategy"),
+            program_setting(program, "model", "unknown model"), report->gpus, report->variant[0] ? ", " : "",
+            report->variant);
+    if (report->question->play.launch_lock_s > 0)
+        fprintf(out, "emulation      a launch lock of %.10g us: no CUDA program in C has one\n",
+                report->question->play.launch_lock_s * 1e6);
+    if (!report->fits)
+        fprintf(out, "memory         does not fit: a device of this machine has %.0f MiB\n",
+                report->machine->memory_bytes / MIB);
+    fprintf(out, "step           %.3f ms (%s of %d)\n", summary->step_ms, summary->steps ? "median" : "all the record",
+            summary->steps);
+    if (!isnan(report->global_batch) && summary->step_ms > 0)
+        fprintf(out, "throughput     %.1f samples/s\n", report->global_batch / summary->step_ms * 1e3);
+    if (summary->slowest_device != NOBODY_SLOWEST) {
+        fprintf(out, "slowest device %d:", summary->slowest_device);
+        for (int p = 0; p < PLAY_PHASES; p++)
+            if (summary->phase_ms[p] > 0)
+                fprintf(out, " %s %.3f", play_phase_names[p], summary->phase_ms[p]);
+        fprintf(out, " ms\n");
+        fprintf(out, "moving bytes   %.3f ms exposed, %.3f ms hidden behind computing\n", summary->exposed_ms,
+                summary->hidden_ms);
+    }
+    say_devices(report, out);
+    fprintf(out, "busiest link   ");
+    if (summary->busiest_from >= 0)
+        fprintf(out, "%d to %d: %.3f MiB a step\n", summary->busiest_from, summary->busiest_to,
+                summary->busiest_link_mib);
+    else
+        fprintf(out, "%.3f MiB a step\n", summary->busiest_link_mib);
+    say_collectives(report, out);
+    fprintf(out, "bottleneck     %s\n", summary->bottleneck);
+}

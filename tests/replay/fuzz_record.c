@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * libFuzzer target: any bytes behind a right magic and a right checksum, as a record and as a program. Built with
+ * -Dfuzz=true and clang:
+ *
+ *     tests/replay/fuzz_record -max_total_time=60 -max_len=8192 -close_fd_mask=2
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "program.h"
+#include "sys/checksum.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    struct record_file record;
+    struct program program;
+    char *copy = malloc(bytes + 1);
+    if (!copy)
+        return 0;
+    memcpy(copy, data, bytes);
+    if (bytes >= sizeof(struct soft_record_header)) {
+        struct soft_record_header *header = (void *)copy;
+        memcpy(header->magic, SOFT_RECORD_MAGIC, sizeof(header->magic));
+        header->checksum = checksum(CHECKSUM_SEED, header + 1, bytes - sizeof(*header));
+    }
+    if (record_parse(&record, "fuzz", copy, bytes) == 0) {
+        if (program_build(&program, &record) == 0)
+            program_close(&program);
+        record_close(&record);
+    }
+    free(copy);
+    return 0;
+}

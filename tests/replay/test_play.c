@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The replay against times worked out on paper, and what must hold for every replay: conservation, monotony, the same
+ * answer twice.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "graph.h"
+#include "play_state.h"
+#include "sys/random.h"
+
+static struct machine machine;
+static struct play_options options;
+static struct play_result result;
+
+static int set_up(void **state)
+{
+    (void)state;
+    graph_machine(&machine, 2);
+    play_options_init(&options);
+    return 0;
+}
+
+static void play_one(const struct program *program)
+{
+    assert_int_equal(play(&result, &program, 1, &machine, &options), 0);
+}
+
+static void check_conservation(void)
+{
+    for (int d = 0; d < result.devices; d++)
+        assert_int_equal(result.device[d].engine.busy_ps + result.device[d].engine.idle_ps, result.makespan_ps);
+    for (size_t i = 0; i < result.link_count; i++)
+        assert_int_equal(result.link[i].busy_ps + result.link[i].idle_ps, result.makespan_ps);
+}
+
+/* Two devices, three kernels, one link:
+ *   0: kernel of 500 ns from 10 (its launch) to 510; event; copy of 200 bytes to device 1 from 510 to 810 (100 + 200)
+ *   1: kernel of 300 ns, launched at 40, to 340; waits for the copy's event: 810; kernel of 50 ns to 860 */
+static void three_kernels_and_a_link(void **state)
+{
+    struct program program;
+    (void)state;
+    graph_open(&program, 2, 2, (int[]){0, 1});
+    graph_step(&program, true);
+    graph_kernel(&program, 0, 500);      /* enqueued at 10 */
+    graph_event(&program, 0, MARK_NONE); /* 10: events cost the host nothing */
+    graph_copy(&program, 0, 0, 1, 200);  /* 10 */
+    uint32_t copied = graph_event(&program, 0, MARK_NONE);
+    graph_kernel(&program, 1, 300); /* 20 */
+    graph_wait(&program, 1, copied);
+    graph_kernel(&program, 1, 50); /* 30 */
+    graph_sync(&program, 1);
+    graph_step(&program, false);
+    play_one(&program);
+    assert_int_equal(result.makespan_ps, 860 * NS);
+    assert_int_equal(result.step_ps[0], 860 * NS);
+    assert_int_equal(result.device[0].engine.busy_ps, 500 * NS);
+    assert_int_equal(result.device[1].engine.busy_ps, 350 * NS);
+    assert_true(result.device[0].sent == 200 && result.device[1].received == 200);
+    assert_true(result.pair_bytes[0 * 3 + 1] == 200);
+    check_conservation();
+    play_close(&result);
+    graph_close(&program);
+}
+
+/* Two streams of a device share its engine: the one that is ready first, then the other. */
+static void streams_share_the_engine(void **state)
+{
+    struct program program;
+    (void)state;
+    graph_open(&program, 1, 2, (int[]){0, 0});
+    graph_kernel(&program, 1, 100); /* 10 .. 110 */
+    graph_kernel(&program, 0, 100); /* 20, waits, 110 .. 210 */
+    graph_kernel(&program, 1, 100); /* 30, behind: 210 .. 310 */
+    play_one(&program);
+    assert_int_equal(result.makespan_ps, 310 * NS);
+    check_conservation();
+    play_close(&result);
+    graph_close(&program);
+}
+
+/* Both directions of a link are two; copies of one direction follow each other. */
+static void a_link_serves_one_at_a_time_each_way(void **state)
+{
+    struct program program;
+    (void)state;
+    graph_open(&program, 2, 3, (int[]){0, 0, 1});
+    graph_copy(&program, 0, 0, 1, 400); /* 0 .. 500 */
+    graph_copy(&program, 1, 0, 1, 400); /* 500 .. 1000 */
+    graph_copy(&program, 2, 1, 0, 900); /* 0 .. 1000 */
+    play_one(&program);
+    assert_int_equal(result.makespan_ps, 1000 * NS);
+    check_conservation();
+    play_close(&result);
+    options.what_if.no_p2p = true; /* up and down: 100 + 100 + bytes */
+    play_one(&program);
+    assert_int_equal(result.makespan_ps, 1200 * NS);
+    check_conservation();
+    play_close(&result);
+    graph_close(&program);
+}
+
+/* The all-reduce starts when the last rank is there and takes the table's time: 1100 bytes, 2 us. A kernel beside it is
+ * slowed by 2: of 1000 ns from 10, 490 are done when the all-reduce starts at 510 (the kernel of rank 1 before it is of
+ * 500 ns), the rest, 500, takes 1000. */
+static void collectives_wait_for_all_and_slow_kernels(void **state)
+{
+    struct program program;
+    (void)state;
+    machine.slowdown = 2;
+    graph_open(&program, 2, 3, (int[]){0, 0, 1});
+    graph_kernel(&program, 0, 1000);              /* 10 */
+    graph_all_reduce(&program, 1, 0, 2, 0, 1100); /* 10 */
+    graph_kernel(&program, 2, 490);               /* 20 .. 510 */
+    graph_all_reduce(&program, 2, 1, 2, 0, 1100); /* 510 .. 2510 */
+    graph_kernel(&program, 2, 10);                /* .. 2520 */
+    play_one(&program);
+    assert_int_equal(result.makespan_ps, 2520 * NS);
+    assert_int_equal(result.device[0].engine.busy_ps, (500 + 1000) * NS);
+    assert_int_equal(result.device[0].collective_ps, 2000 * NS);
+    assert_int_equal(result.collective_ps, 2000 * NS);
+    assert_true(result.device[0].sent == 1100); /* 2 (n-1)/n of it, to each other */
+    check_conservation();
+    play_close(&result);
+    graph_close(&program);
+}
+
+/* With the lock each launch takes 10 + 90 ns, one at a time over the process's threads. */
+static void the_launch_lock_holds_launches_apart(void **state)
+{
+    struct program program;
+    (void)state;
+    graph_open(&program, 1, 1, (int[]){0});
+    for (int i = 0; i < 5; i++)
+        graph_kernel(&program, 0, 10);
+    options.launch_lock_s = 90e-9;
+    play_one(&program);
+    assert_int_equal(result.makespan_ps, (5 * 100 + 10) * NS);
+    assert_int_equal(result.lock_busy_ps, 500 * NS);
+    play_close(&result);
+    graph_close(&program);
+}
+
+/* Phases are what lies between marks; the slow rank is slow and no other. */
+static void phases_and_the_slow_rank(void **state)
+{
+    struct program program;
+    (void)state;
+    graph_open(&program, 1, 1, (int[]){0});
+    graph_step(&program, true);
+    graph_event(&program, 0, MARK_BEGIN);
+    graph_kernel(&program, 0, 100);
+    graph_event(&program, 0, MARK_PHASE + PLAY_FORWARD);
+    graph_kernel(&program, 0, 200);
+    graph_event(&program, 0, MARK_PHASE + PLAY_BACKWARD);
+    graph_all_reduce(&program, 0, 0, 2, 0, 1100);
+    graph_event(&program, 0, MARK_PHASE + PLAY_ALLREDUCE_EXPOSED);
+    graph_sync(&program, 0);
+    graph_step(&program, false);
+    options.replicate = 2;
+    options.slow_rank = 1;
+    options.slow_factor = 3;
+    play_one(&program);
+    assert_int_equal(result.marks[0].phase_ps[PLAY_FORWARD], (10 + 100) * NS);
+    assert_int_equal(result.marks[1].phase_ps[PLAY_FORWARD], (10 + 300) * NS);
+    assert_int_equal(result.marks[1].phase_ps[PLAY_BACKWARD], 600 * NS);
+    assert_int_equal(result.marks[1].phase_ps[PLAY_ALLREDUCE_EXPOSED], 2000 * NS);
+    assert_int_equal(result.marks[0].phase_ps[PLAY_ALLREDUCE_EXPOSED], (910 - 310 + 2000) * NS);
+    assert_int_equal(result.step_ps[0], 2910 * NS);
+    play_close(&result);
+    graph_close(&program);
+}
+
+/* ---- laws ----------------------------------------------------------------------------------------------------------
+ */
+
+/* A random program of two devices without a cycle: an event is recorded before it is waited for. */
+static void random_program(struct program *program, uint64_t seed)
+{
+    uint32_t events[200];
+    int count = 0;
+    graph_open(program, 2, 4, (int[]){0, 0, 1, 1});
+    for (uint64_t i = 0; i < 150; i++) {
+        uint32_t draw = random_u32(seed, 1, 2 * i), value = random_u32(seed, 1, 2 * i + 1);
+        int stream = (int)(draw >> 8 & 3), device = program->streams[stream].device;
+        switch (draw & 7) {
+        case 0:
+            events[count++] = graph_event(program, stream, MARK_NONE);
+            break;
+        case 1:
+            if (count)
+                graph_wait(program, stream, events[value % (uint32_t)count]);
+            break;
+        case 2:
+        case 3:
+            graph_copy(program, stream, device, 1 - device, value % 1000);
+            break;
+        case 4:
+            graph_copy(program, stream, device, HOST_SIDE, value % 1000);
+            break;
+        default:
+            graph_kernel(program, stream, value % 1000);
+        }
+    }
+}
+
+static void random_programs_keep_the_laws(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        struct program program;
+        play_options_init(&options);
+        random_program(&program, seed);
+        play_one(&program);
+        int64_t makespan = result.makespan_ps;
+        double sent = result.device[0].sent + result.device[1].sent, copied = 0;
+        check_conservation();
+        play_close(&result);
+        for (int s = 0; s < program.stream_count; s++)
+            for (uint32_t i = 0; i < program.streams[s].count; i++)
+                if (program.streams[s].tasks[i].kind == TASK_COPY && program.streams[s].tasks[i].to != HOST_SIDE)
+                    copied += program.streams[s].tasks[i].bytes;
+        assert_true(sent == copied);
+        play_one(&program);
+        assert_int_equal(result.makespan_ps, makespan);
+        play_close(&result);
+        graph_close(&program);
+    }
+}
+
+/* One stream a device and nothing shared: a faster link can never make it later. (Where streams share an engine or a
+ * link, first come, first served has Graham's anomalies: docs/replay.md.) */
+static void a_faster_link_is_never_later(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 100; seed++) {
+        struct program program;
+        int64_t before = INT64_MAX;
+        graph_open(&program, 2, 2, (int[]){0, 1});
+        for (uint64_t i = 0; i < 60; i++) {
+            uint32_t draw = random_u32(seed, 2, i);
+            int stream = (int)(draw >> 8 & 1);
+            if (draw & 1) {
+                graph_copy(&program, stream, stream, 1 - stream, draw >> 16);
+                graph_wait(&program, 1 - stream, graph_event(&program, stream, MARK_NONE));
+            } else {
+                graph_kernel(&program, stream, draw >> 16);
+            }
+        }
+        for (double factor = 0.25; factor <= 8; factor *= 2) {
+            options.what_if.bandwidth = factor;
+            play_one(&program);
+            assert_true(result.makespan_ps <= before);
+            before = result.makespan_ps;
+            play_close(&result);
+        }
+        graph_close(&program);
+    }
+}
+
+/* A rank is missing: said, not waited for. */
+static void a_missing_rank_is_an_error(void **state)
+{
+    struct program program;
+    const struct program *one = &program;
+    (void)state;
+    graph_open(&program, 1, 1, (int[]){0});
+    graph_all_reduce(&program, 0, 0, 2, 0, 1100);
+    assert_int_equal(play(&result, &one, 1, &machine, &options), 4);
+    play_close(&result);
+    graph_close(&program);
+}
+
+/* An event that nobody records. */
+static void what_never_happens_is_an_error(void **state)
+{
+    struct program program;
+    const struct program *one = &program;
+    (void)state;
+    graph_open(&program, 1, 1, (int[]){0});
+    graph_wait(&program, 0, program.event_count++);
+    assert_int_equal(play(&result, &one, 1, &machine, &options), 4);
+    play_close(&result);
+    graph_close(&program);
+}
+
+static void jitter_is_drawn_from_its_seed(void **state)
+{
+    struct program program;
+    int64_t makespans[3];
+    (void)state;
+    graph_open(&program, 1, 1, (int[]){0});
+    graph_step(&program, true);
+    graph_kernel(&program, 0, 100000);
+    graph_all_reduce(&program, 0, 0, 2, 0, 1100);
+    graph_step(&program, false);
+    options.replicate = 2;
+    options.jitter_sigma = 0.1;
+    for (uint64_t i = 0; i < 3; i++) {
+        options.jitter_seed = i / 2;
+        play_one(&program);
+        makespans[i] = result.makespan_ps;
+        play_close(&result);
+    }
+    assert_int_equal(makespans[0], makespans[1]);
+    assert_int_not_equal(makespans[0], makespans[2]);
+    graph_close(&program);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(three_kernels_and_a_link, set_up),
+        cmocka_unit_test_setup(streams_share_the_engine, set_up),
+        cmocka_unit_test_setup(a_link_serves_one_at_a_time_each_way, set_up),
+        cmocka_unit_test_setup(collectives_wait_for_all_and_slow_kernels, set_up),
+        cmocka_unit_test_setup(the_launch_lock_holds_launches_apart, set_up),
+        cmocka_unit_test_setup(phases_and_the_slow_rank, set_up),
+        cmocka_unit_test_setup(random_programs_keep_the_laws, set_up),
+        cmocka_unit_test_setup(a_faster_link_is_never_later, set_up),
+        cmocka_unit_test_setup(a_missing_rank_is_an_error, set_up),
+        cmocka_unit_test_setup(what_never_happens_is_an_error, set_up),
+        cmocka_unit_test_setup(jitter_is_drawn_from_its_seed, set_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

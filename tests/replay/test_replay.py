@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: MIT
+"""replay from the trainers' own records: test_replay.py PROGRAMS REPLAY DPBENCH_RESULTS_C
+
+The same answer for every order of the files and every run; bytes as the trainers' ledger counts them; damaged files and
+wrong questions; rows with dpbench's columns; work that grows with the operations."""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+PROGRAMS, REPLAY, RESULTS_C = sys.argv[1:4]
+FOLDER = tempfile.TemporaryDirectory()
+SMALL = ["--model", "mlp", "--device", "soft", "--shape-only", "--width", "64", "--depth", "3", "--warmup", "2"]
+
+
+def path(name):
+    return os.path.join(FOLDER.name, name)
+
+
+def record(program, name, *options):
+    command = [os.path.join(PROGRAMS, program), *SMALL, *options, "--record", path(name), "--json", path(name + ".json")]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    with open(path(name + ".json")) as lines:
+        return [json.loads(line) for line in lines][-1]
+
+
+def replay(*arguments, code=0):
+    done = subprocess.run([REPLAY, *arguments], capture_output=True, text=True)
+    assert done.returncode == code, (arguments, done.returncode, done.stderr)
+    return done.stdout if code == 0 else done.stderr
+
+
+def answer(*arguments):
+    """The first line of --json."""
+    replay(*arguments, "--json", path("out.json"))
+    with open(path("out.json")) as lines:
+        return json.loads(lines.readline())
+
+
+def check_order_and_repetition():
+    files = [path(f"ddp.{rank}") for rank in range(4)]
+    outputs = set()
+    for order in (files, files[::-1], files[2:] + files[:2]):
+        text = replay(*order, "--machine", "a100x8", "--json", path("o.json"), "--trace", path("o.trace"))
+        with open(path("o.json")) as one, open(path("o.trace")) as two:
+            outputs.add(text + one.read() + two.read())
+    assert len(outputs) == 1
+    with open(path("o.trace")) as trace:
+        events = json.load(trace)["traceEvents"]
+    assert any(event.get("cat") == "allreduce_exposed" for event in events)
+
+
+def check_bytes(dp, p2p, ddp):
+    """Bytes between devices, a step: the ledger's, to the byte."""
+    for summary, files in ((dp, ["dp"]), (p2p, ["p2p"]), (ddp, [f"ddp.{rank}" for rank in range(4)])):
+        played = answer(*[path(name) for name in files], "--machine", "a100x8")
+        assert abs(played["comm_mib"] - summary["comm_mib"]) < 1e-6 * summary["comm_mib"], (files, played, summary)
+
+
+def check_breakdown():
+    for files in (["dp"], ["p2p"], [f"ddp.{rank}" for rank in range(4)]):
+        played = answer(*[path(name) for name in files], "--machine", "pcie4x4")
+        phases = [played[key] for key in played if key.endswith("_ms") and key[:-3] in PHASES]
+        assert len(phases) == 11 and abs(sum(phases) - played["step_ms"]) < 1e-6, played
+
+
+PHASES = ["scatter", "replicate", "forward", "gather", "loss", "backward", "reduce", "allreduce_exposed", "update", "host",
+          "wait"]
+
+
+def check_what_if():
+    files = [path(f"ddp.{rank}") for rank in range(4)]
+    plain = answer(*files, "--machine", "a100x8")
+    assert answer(*files, "--machine", "a100x8", "--bucket-cap-mb", "25")["step_ms"] == plain["step_ms"]
+    assert answer(*files, "--machine", "a100x8", "--bandwidth", "0.1")["step_ms"] > plain["step_ms"]
+    assert answer(*files, "--machine", "a100x8", "--compute", "0.1")["step_ms"] > plain["step_ms"]
+    assert answer(*files, "--machine", "a100x8", "--no-p2p")["step_ms"] >= plain["step_ms"]
+    copies = answer(path("p2p"), "--machine", "a100x8")["step_ms"]
+    assert answer(path("p2p"), "--machine", "a100x8", "--no-p2p")["step_ms"] > copies
+    assert answer(files[1], "--machine", "a100x8", "--gpus", "4")["step_ms"] == plain["step_ms"]
+    assert answer(files[0], "--machine", "h100x8x8", "--gpus", "64")["step_ms"] > plain["step_ms"]
+    slow = answer(path("p2p"), "--machine", "pcie4x4", "--launch-lock", "50")
+    assert "launch_lock_us=50" in slow["variant"] and "lock" in slow["bottleneck"]
+    assert slow["step_ms"] > answer(path("p2p"), "--machine", "pcie4x4")["step_ms"]
+
+
+def check_refusals():
+    files = [path(f"ddp.{rank}") for rank in range(4)]
+    assert "give all ranks' records" in replay(*files[:3], "--machine", "a100x8", code=4)
+    assert "as is" in replay(files[0], files[0], "--machine", "a100x8", code=4)
+    assert "did you mean --bandwidth" in replay(files[0], "--bandwith", "2", code=2)
+    assert "a number from" in replay(files[0], "--machine", "a100x8", "--bandwidth", "fast", code=2)
+    assert "expected a machine" in replay(*files, "--machine", "titan2-nvlink", code=2)
+    assert "a rank of DDP" in replay(path("dp"), "--machine", "a100x8", "--gpus", "8", code=2)
+    assert "DDP with overlap" in replay(path("dp"), "--machine", "a100x8", "--bucket-cap-mb", "1", code=2)
+    replay(files[0], "--machine", "no-such-machine", code=2)
+    with open(files[0], "rb") as whole, open(path("cut"), "wb") as cut:
+        cut.write(whole.read()[:-100])
+    assert "the file is cut" in replay(path("cut"), "--machine", "a100x8", code=4)
+
+
+def check_rows():
+    with open(RESULTS_C) as source:
+        columns = re.findall(r'"(\w+)"', re.search(r"row_columns\[\] = \{(.*?)\};", source.read(), re.S).group(1))
+    for machine in ("a100x8", "pcie4x4"):
+        replay(path("p2p"), "--machine", machine, "--csv", path("rows.csv"))
+    with open(path("rows.csv"), newline="") as rows:
+        lines = rows.read().split("\r\n")
+    assert lines[0].split(",") == columns, (lines[0], columns)
+    cells = dict(zip(columns, lines[2].split(",")))
+    assert len(lines) == 4 and cells["clock"] == "modelled" and cells["machine"] == "pcie4x4", lines
+    assert cells["strategy"] == "dp" and cells["gpus"] == "4" and cells["loss_last"] == "" and cells["run"] == ""
+
+
+def check_growth():
+    """Operations played per operation recorded are constant: what a step costs does not depend on how many there are."""
+    counts = []
+    for steps in (4, 8, 16):
+        record("dp-train", "grow", "--gpus", "4", "--steps", str(steps))
+        replay(path("grow"), "--machine", "a100x8", "--json", path("grow.out"))
+        with open(path("grow.out")) as lines:
+            rows = [json.loads(line) for line in lines]
+        counts.append(sum(row["type"] == "step" for row in rows))
+        assert len({row["ps"] for row in rows if row["type"] == "step"}) == 1, rows
+    assert counts == [4, 8, 16]
+
+
+def main():
+    dp = record("dp-train", "dp", "--gpus", "4", "--steps", "3")
+    p2p = record("dp-train", "p2p", "--gpus", "4", "--steps", "3", "--dp-transport", "p2p")
+    ddp = record("ddp-train", "ddp", "--gpus", "4", "--steps", "3")
+    check_order_and_repetition()
+    check_bytes(dp, p2p, ddp)
+    check_breakdown()
+    check_what_if()
+    check_refusals()
+    check_rows()
+    check_growth()
+
+
+main()
