@@ -26,6 +26,9 @@ const char *gpu_backend_name(void);  /* "soft" or "cuda": the backend column of 
 /* Once per process, before the first CUDA call. Returns 0 or an exit code (reported). */
 int gpu_configure(const struct gpu_settings *settings);
 
+/* False under --shape-only: work is enqueued and recorded, memory is counted, and nothing is computed or touched. */
+bool gpu_executes(void);
+
 /* Devices that can be used. If there is none: one plain line and exit code 3 (EXIT_RESOURCE). */
 int gpu_device_count(int *count);
 

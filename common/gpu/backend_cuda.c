@@ -51,6 +51,8 @@ bool vendor_is_resource_error(cudaError_t error)
     }
 }
 
+bool gpu_executes(void) { return true; }
+
 int gpu_configure(const struct gpu_settings *settings)
 {
     if (settings->record_path) {

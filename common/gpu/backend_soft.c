@@ -26,8 +26,13 @@ bool vendor_is_resource_error(cudaError_t error)
     return error == cudaErrorMemoryAllocation || error == cudaErrorNoDevice || error == cudaErrorInvalidDevice;
 }
 
+static bool executes = true;
+
+bool gpu_executes(void) { return executes; }
+
 int gpu_configure(const struct gpu_settings *settings)
 {
+    executes = !settings->shape_only;
     int cores = settings->cores_per_device;
     if (cores == 0 && settings->devices_used > 0)
         cores = topology_usable_cores() / settings->devices_used;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/backend.h"
 #include "gpu/memory.h"
 #include "kernels/kernels.h"
 #include "nn/layers.h"
@@ -223,6 +224,9 @@ static int write_parameters(struct replica *replica, const float *flat)
 int replica_initialize(struct replica *replica, uint64_t seed)
 {
     const struct model *model = replica->model;
+
+    if (!gpu_executes())
+        return EXIT_OK;
     float *flat = flat_host(replica, model->float_bytes), *buffers = flat_host(replica, model->buffer_bytes);
     int status = flat && buffers ? EXIT_OK : EXIT_RESOURCE;
 
