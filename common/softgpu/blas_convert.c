@@ -101,7 +101,7 @@ static struct blas_product piece_of(const struct blas_product *whole, float *a, 
     return part;
 }
 
-static const char *run(const struct blas_product *p)
+static const char *run_one(const struct blas_product *p)
 {
     const bool floats = p->type_c == SOFT_R_32F;
     const int deepest = p->k < DEPTH ? p->k : DEPTH;
@@ -122,6 +122,17 @@ static const char *run(const struct blas_product *p)
     }
     if (!floats)
         narrow_c(p, c);
+    return NULL;
+}
+
+static const char *run(const struct blas_product *p)
+{
+    for (int i = 0; i < p->batch; i++) {
+        const struct blas_product entry = blas_entries(p, i, 1);
+        const char *failure = run_one(&entry);
+        if (failure)
+            return failure;
+    }
     return NULL;
 }
 
