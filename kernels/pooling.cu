@@ -37,6 +37,13 @@ struct AveragePoolBackward {
     }
 };
 
+/* Nine taps of four elements at once are more than a thread's registers hold. */
+#ifdef __CUDACC__
+#define NOT_UNROLLED _Pragma("unroll 1")
+#else
+#define NOT_UNROLLED
+#endif
+
 constexpr size_t WINDOW = 3, STRIDE = 2; /* border 1 */
 
 struct Image {
@@ -55,6 +62,7 @@ struct MaxPool {
         group.each(image.columns, [=](size_t i) {
             float top = -INFINITY;
             uint8_t place = WINDOW * WINDOW; /* none yet */
+            NOT_UNROLLED
             for (size_t r = 0; r < WINDOW; r++)
                 for (size_t s = 0; s < WINDOW; s++) {
                     const size_t h = oh * STRIDE + r - 1, w = ow * STRIDE + s - 1; /* -1 wraps to a number that is too large */
@@ -81,6 +89,7 @@ struct MaxPoolBackward {
         const size_t first = row / (image.width * image.height) * image.out_height() * image.out_width();
         group.each(image.columns, [=](size_t i) {
             float sum = 0;
+            NOT_UNROLLED
             for (size_t r = 0; r < WINDOW; r++)
                 for (size_t s = 0; s < WINDOW; s++) {
                     const size_t up = h + 1 - r, left = w + 1 - s; /* stride times the output's place */

@@ -54,7 +54,7 @@ static void multiply(float *c, const float *a, bool turn_a, const float *b, bool
 {
     const struct blas_product product = {
         .a = b, .b = a, .c = c, .m = (int)columns, .n = (int)rows, .k = (int)k,
-        .lda = (int)(turn_b ? k : columns), .ldb = (int)(turn_a ? rows : k), .ldc = (int)columns,
+        .lda = (int)(turn_b ? k : columns), .ldb = (int)(turn_a ? rows : k), .ldc = (int)columns, .batch = 1,
         .transpose_a = turn_b, .transpose_b = turn_a, .type_ab = SOFT_R_32F, .type_c = SOFT_R_32F, .alpha = 1, .beta = beta};
     (void)blas_plain.run(&product);
 }

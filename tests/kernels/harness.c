@@ -20,7 +20,7 @@
 
 #define GUARD 256        /* bytes before and behind each buffer */
 #define SENTINEL 0xA5
-#define BUFFERS_MAX 16   /* of one case at a time */
+#define BUFFERS_MAX 24   /* of one case at a time */
 #define EXIT_SKIPPED 77
 
 cudaStream_t test_stream;
@@ -262,7 +262,7 @@ int main(int argc, char **argv)
     MUST(cudaStreamCreateWithFlags(&test_stream, cudaStreamNonBlocking));
     int passed = 0, failed = 0;
     const struct test_case *const families[] = {elementwise_cases, matrix_cases, softmax_cases, optimizer_cases, product_cases,
-                                                attention_cases, layer_cases};
+                                                attention_cases, layer_cases, batch_norm_cases, convolution_cases};
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
         run_cases(&settings, families[i], &passed, &failed);
     MUST(cudaStreamDestroy(test_stream));
