@@ -145,6 +145,13 @@ struct NormaliseAddRelu {
     }
 };
 
+/* g where `open` is positive, else 0; by bits, since of a choice compilers make a branch, and no vector. */
+DEVICE float gated(float g, float open)
+{
+    const uint32_t keep = open > 0.0f ? 0xffffffffu : 0u;
+    return bits_float(float_bits(g) & keep);
+}
+
 /* ---- backward: first = sum of g, second = sum of g (x - mean), g the gradient behind the ReLU ---- */
 
 DEVICE void store_sums(size_t chunk, size_t column, float first, float second, float *partials, size_t columns)
@@ -173,7 +180,7 @@ template <bool RELU> struct Sums {
         const float distance = x[index] - spot.mean;
         float g = dy[index];
         if (RELU)
-            g = distance * spot.factor + spot.offset > 0.0f ? g : 0.0f;
+            g = gated(g, distance * spot.factor + spot.offset);
         first += g;
         second += g * distance;
     }
@@ -201,7 +208,7 @@ template <bool TWO> struct GatedSums {
         float value = g[index];
         if (TWO)
             value += other[index];
-        value = y[index] > 0.0f ? value : 0.0f;
+        value = gated(value, y[index]);
         g[index] = value;
         first += value;
         second += value * (x[index] - spot.mean);
@@ -263,8 +270,7 @@ struct ApplyRelu {
                                float bias)
     {
         const float factor = deviation * weight, distance = x - mean;
-        const float g = distance * factor + bias > 0.0f ? dy : 0.0f;
-        dx = factor * g - of_g - distance * of_x;
+        dx = factor * gated(dy, distance * factor + bias) - of_g - distance * of_x;
     }
 };
 
