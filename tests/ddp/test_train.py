@@ -50,6 +50,24 @@ def test_bytes_are_those_of_the_formula():
         check(moved == expected, f"N = {ranks}: {moved} bytes moved, expected {expected}")
 
 
+def test_bytes_of_buffers_are_those_of_the_formula():
+    """(N - 1) Bf once an update; SyncBatchNorm: N (N - 1) (2 C + 1) and 2 (N - 1) 2 C numbers a layer and micro-batch."""
+    channels = [4, 4, 4, 8, 8, 8, 16, 16, 16]   # resnet20 of width 4, one block a stage
+    buffer_bytes = sum(2 * 256 for _ in channels)
+    for ranks in (2, 4):
+        for sync in (False, True):
+            lines = train(DDP, "--model", "resnet20", "--width", 4, "--depth", 1, "--inputs", 192, "--gpus", ranks,
+                          "--global-batch", 10, "--accumulate", 2, "--steps", 3, *(["--sync-bn"] if sync else []))
+            found = {line["phase"]: line["counted"] for line in lines["formula"] if line["counted"]}
+            check(all(line["counted"] == line["formula"] for line in lines["formula"]), f"{lines['formula']}")
+            expected = {"replicate": (ranks - 1) * buffer_bytes,
+                        "allreduce_exposed": 2 * (ranks - 1) * 4 * lines["header"][0]["params"]}
+            if sync:
+                expected["forward"] = 2 * ranks * (ranks - 1) * 4 * sum(2 * c + 1 for c in channels)
+                expected["backward"] = 2 * 2 * (ranks - 1) * 4 * sum(2 * c for c in channels)
+            check(found == expected, f"N = {ranks}, sync {sync}: {found}, expected {expected}")
+
+
 def test_five_runs_are_bit_equal():
     """And with another order of events: no overlap. 12 steps: buckets are made anew after the first."""
     common = [*WIDE, "--bucket-cap-mb", 0.5, "--gpus", 4, "--global-batch", 32, "--steps", 12]

@@ -50,6 +50,39 @@ static int keep_or_compare(struct training *training, struct world *world, void 
     return status;
 }
 
+/* Ranks whose buffers are not rank 0's, counted by rank 0, which keeps its own. */
+static int compare_buffers(struct training *training, struct world *world, void *state, int *different)
+{
+    struct replica *replica = training->strategy->replica(state, 0);
+    size_t bytes = replica->model->buffer_bytes;
+    char *mine = malloc(bytes), *all = malloc(bytes * (size_t)world->size);
+    int status = mine && all ? replica_read_floats(replica, replica->buffers, (float *)(void *)mine, bytes)
+                             : EXIT_RESOURCE;
+    if (!status)
+        status = world->gather(world, mine, bytes, all);
+    for (int rank = 1; world->rank == 0 && !status && rank < world->size; rank++)
+        *different += memcmp(all, all + (size_t)rank * bytes, bytes) != 0;
+    if (!status && world->rank == 0)
+        memcpy(training->buffers, mine, bytes);
+    free(mine);
+    free(all);
+    return status;
+}
+
+/* A model with buffers is evaluated behind the training, on some samples. */
+static int evaluate(struct training *training, struct world *world, void *state)
+{
+    static const uint32_t indices[] = {3, 1, 4, 15, 9};
+    struct evaluation evaluation;
+    if (training->model.buffer_count == 0)
+        return EXIT_OK;
+    TRY(compare_buffers(training, world, state, &training->moved_apart));
+    TRY(training->strategy->evaluate(state, indices, sizeof(indices) / sizeof(indices[0]), &evaluation));
+    if (world->rank == 0)
+        training->evaluation_loss = evaluation.loss_sum;
+    return compare_buffers(training, world, state, &training->different_buffers);
+}
+
 static int train(struct training *training, struct world *world, void *state)
 {
     size_t count = training->options.global_batch;
@@ -80,6 +113,8 @@ static int train(struct training *training, struct world *world, void *state)
     }
     if (!status)
         status = keep_or_compare(training, world, state);
+    if (!status)
+        status = evaluate(training, world, state);
     sampler_close(&sampler);
     free(losses);
     free(indices);
@@ -114,13 +149,15 @@ int training_open(struct training *training, const struct strategy *strategy, co
     TRY(engine_open_data(&training->options, &training->dataset, &training->model));
     training->parameters = calloc(1, training->model.flat_bytes);
     training->gradients = calloc(1, training->model.flat_bytes);
-    return training->parameters && training->gradients ? EXIT_OK : EXIT_RESOURCE;
+    training->buffers = calloc(1, training->model.buffer_bytes + 1);
+    return training->parameters && training->gradients && training->buffers ? EXIT_OK : EXIT_RESOURCE;
 }
 
 void training_close(struct training *training)
 {
     free(training->parameters);
     free(training->gradients);
+    free(training->buffers);
     model_close(&training->model);
     dataset_close(&training->dataset);
 }

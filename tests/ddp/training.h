@@ -19,6 +19,9 @@ struct training {
     double loss_first, loss_last;            /* sums over all ranks */
     int collectives_first, collectives_last; /* of rank 0 in the first and in the last update */
     int different_ranks;                     /* ranks whose parameters are not rank 0's, bit for bit */
+    float *buffers;                          /* [buffer_bytes] of rank 0's device 0 after an evaluation behind it all */
+    double evaluation_loss;                  /* of that evaluation, rank 0's */
+    int moved_apart, different_buffers;      /* ranks whose buffers are not rank 0's: before and after that evaluation */
     struct model *other_models;              /* [gpus] or NULL: a model for each rank, in place of `model` */
 };
 

@@ -219,6 +219,25 @@ static void gives_the_same_bits_each_time(void **state)
     }
 }
 
+/* A model with BatchNorm normalises piece by piece, so it is not one device's; but both transports must carry its running
+ * statistics, which the evaluation would show, and its parameters. */
+static void both_transports_carry_buffers(void **state)
+{
+    char line[256];
+
+    (void)state;
+    for (int gpus = 2; gpus <= 3; gpus++) {
+        const char *model = "--model resnet20 --data digits --width 4 --depth 1 --global-batch 12";
+        snprintf(line, sizeof line, "%s --gpus %d --dp-transport nccl", model, gpus);
+        struct outcome nccl = run(&strategy_dp, line, UPDATES);
+        snprintf(line, sizeof line, "%s --gpus %d --dp-transport p2p", model, gpus);
+        struct outcome p2p = run(&strategy_dp, line, UPDATES);
+        expect_same_bits(line, &p2p, &nccl);
+        outcome_free(&nccl);
+        outcome_free(&p2p);
+    }
+}
+
 static void one_device_is_single(void **state)
 {
     (void)state;
@@ -236,7 +255,7 @@ int main(void)
         cmocka_unit_test(equals_one_device_on_text),      cmocka_unit_test(equals_one_device_on_real_data),
         cmocka_unit_test(scales_gradients_by_one),
         cmocka_unit_test(accumulates_like_one_device),    cmocka_unit_test(gathers_on_any_output_device),
-        cmocka_unit_test(gives_the_same_bits_each_time),
+        cmocka_unit_test(gives_the_same_bits_each_time),  cmocka_unit_test(both_transports_carry_buffers),
     };
 
     log_set_program("test_equivalence");
