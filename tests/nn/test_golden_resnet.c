@@ -12,14 +12,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "config.h"
 #include "data/tensors.h"
 #include "device.h"
 #include "golden.h"
 #include "nn/loss.h"
 #include "nn/optimizer.h"
+#include "run/checkpoint.h"
 #include "sys/log.h"
 
 #define STEPS 10
@@ -209,6 +212,44 @@ static void expect_buffers(struct network *n, const char *kind)
     free(flat);
 }
 
+/* A checkpoint of the trained network has PyTorch's values in PyTorch's order, running statistics among them, and loads
+ * into another replica bit for bit. */
+static void expect_checkpoint(struct network *n, struct optimizer *optimizer)
+{
+#if HAVE_CJSON
+    static const char *const names[] = {"conv.weight", "blocks.1.short.0.weight", "bn.running_mean", "blocks.2.bn2.running_var"};
+    char path[] = "/tmp/resnet-checkpoint-XXXXXX";
+    struct checkpoint checkpoint = {.step = STEPS, .seed = 1, .global_batch = TINY_BATCH};
+    struct tensor_file file;
+    struct network other;
+    int descriptor = mkstemp(path);
+
+    assert_true(descriptor >= 0);
+    close(descriptor);
+    assert_int_equal(checkpoint_save(path, &n->replica, optimizer, &checkpoint), 0);
+    assert_int_equal(tensors_read(path, &file), 0);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const struct tensor_view *tensor = tensors_find(&file, names[i]);
+        assert_non_null(tensor);
+        expect_close(names[i], tensor->data, expected(n, "sgd/", names[i], tensor->count), tensor->count);
+    }
+    tensors_close(&file);
+    open_network(&other, "resnet20", &tiny, "tiny/", TINY_BATCH);
+    struct optimizer loaded;
+    assert_int_equal(optimizer_open(&loaded, &optimizer->settings, &other.replica), 0);
+    assert_int_equal(checkpoint_load(path, &other.replica, &loaded, &checkpoint), 0);
+    char *ours = flat_read(&n->replica, n->replica.parameters), *theirs = flat_read(&other.replica, other.replica.parameters);
+    assert_memory_equal(theirs, ours, n->model.flat_bytes);
+    expect_buffers(&other, "sgd/");
+    free(ours), free(theirs);
+    optimizer_close(&loaded);
+    close_network(&other);
+    unlink(path);
+#else
+    (void)n, (void)optimizer;
+#endif
+}
+
 static void test_tiny_training(void **state)
 {
     (void)state;
@@ -230,6 +271,7 @@ static void test_tiny_training(void **state)
     device_read(&n.replica, logits, n.replica.logits, sizeof logits);
     expect_close("evaluation", logits, expected(&n, "", "evaluation", TINY_BATCH * 5), TINY_BATCH * 5);
     expect_buffers(&n, "sgd/"); /* an evaluation leaves them alone */
+    expect_checkpoint(&n, &optimizer);
     optimizer_close(&optimizer);
     close_network(&n);
 }
