@@ -101,7 +101,7 @@ static struct blas_product piece_of(const struct blas_product *whole, float *a, 
     return part;
 }
 
-static const char *run(const struct blas_product *p)
+static const char *run_entry(const struct blas_product *p)
 {
     const bool floats = p->type_c == SOFT_R_32F;
     const int deepest = p->k < DEPTH ? p->k : DEPTH;
@@ -123,6 +123,16 @@ static const char *run(const struct blas_product *p)
     if (!floats)
         narrow_c(p, c);
     return NULL;
+}
+
+static const char *run(const struct blas_product *p)
+{
+    const char *failure = NULL;
+    for (int i = 0; i < p->batch && !failure; i++) {
+        const struct blas_product entry = blas_entries(p, i, 1);
+        failure = run_entry(&entry);
+    }
+    return failure;
 }
 
 static bool supports(softDataType_t type_ab, softDataType_t type_c) { return type_ab != SOFT_R_32F || type_c == SOFT_R_32F; }
