@@ -55,7 +55,8 @@ static void multiply(float *c, const float *a, bool turn_a, const float *b, bool
     const struct blas_product product = {
         .a = b, .b = a, .c = c, .m = (int)columns, .n = (int)rows, .k = (int)k,
         .lda = (int)(turn_b ? k : columns), .ldb = (int)(turn_a ? rows : k), .ldc = (int)columns,
-        .transpose_a = turn_b, .transpose_b = turn_a, .type_ab = SOFT_R_32F, .type_c = SOFT_R_32F, .alpha = 1, .beta = beta};
+        .transpose_a = turn_b, .transpose_b = turn_a, .type_ab = SOFT_R_32F, .type_c = SOFT_R_32F, .alpha = 1, .beta = beta,
+        .batch = 1};
     (void)blas_plain.run(&product);
 }
 
