@@ -11,6 +11,7 @@
 
 #include "gpu/memory.h"
 #include "kernels/kernels.h"
+#include "run/fault_gradient.h"
 #include "sys/exit_codes.h"
 #include "sys/fault.h"
 #include "sys/log.h"
@@ -21,6 +22,65 @@ static const struct model *model_of(const struct reducer *reducer)
 }
 
 /* ---- layout ------------------------------------------------------------------------------------------------------ */
+
+/* Slices stand one behind the other, without padding. */
+static void place_slices(struct reducer *reducer)
+{
+    size_t at = 0;
+    for (int bucket = 0; bucket < reducer->layout.buckets; bucket++) {
+        struct range *range = &reducer->ranges[bucket];
+        range->first = at;
+        for (int i = reducer->layout.first[bucket]; i < reducer->layout.first[bucket + 1]; i++) {
+            int index = reducer->layout.tensors[i];
+            reducer->places[index] = (struct place){.bucket = bucket, .first = at};
+            at += model_of(reducer)->parameters[index].count;
+        }
+        range->count = at - range->first;
+    }
+}
+
+/* Elements to the next parameter, with the padding. */
+static size_t room_of(const struct model *model, int index)
+{
+    bool last = index + 1 == model->parameter_count;
+    return (last ? model->flat_elements : model->parameters[index + 1].first) - model->parameters[index].first;
+}
+
+/* The gradients of a bucket, in registration order, from element `at` on. Returns where they end. */
+static size_t place_bucket(struct reducer *reducer, int bucket, int first, size_t at)
+{
+    struct range *range = &reducer->ranges[bucket];
+    range->first = at;
+    for (int i = first; i < model_of(reducer)->parameter_count; i++) {
+        if (reducer->places[i].bucket != bucket)
+            continue;
+        reducer->places[i].first = at;
+        reducer->offsets[i] = at * element_size(model_of(reducer)->settings.type);
+        at += room_of(model_of(reducer), i);
+    }
+    range->count = at - range->first;
+    return at;
+}
+
+/* Places the buckets over the replica's gradients; see reducer.h. What is padding now may have been a gradient. */
+static int place_views(struct reducer *reducer)
+{
+    struct replica *replica = reducer->replica;
+    size_t at = 0;
+    bool moved = false;
+    for (int bucket = 0; bucket < reducer->layout.buckets; bucket++)
+        reducer->ranges[bucket].count = 0;
+    for (int i = 0; i < model_of(reducer)->parameter_count; i++) {
+        int bucket = reducer->places[i].bucket;
+        if (reducer->ranges[bucket].count == 0)
+            at = place_bucket(reducer, bucket, i, at);
+        moved = moved || reducer->places[i].first != model_of(reducer)->parameters[i].first;
+    }
+    replica->gradient_offsets = moved ? reducer->offsets : NULL;
+    if (moved)
+        GPU_TRY(cudaMemsetAsync(replica->gradients, 0, model_of(reducer)->flat_bytes, replica->compute));
+    return EXIT_OK;
+}
 
 /* Makes buckets over the parameters in `order` (NULL: registration order). */
 static int make_layout(struct reducer *reducer, const int *order, const size_t *limits, int limit_count)
@@ -38,15 +98,8 @@ static int make_layout(struct reducer *reducer, const int *order, const size_t *
     free(bytes);
     if (status)
         return status;
-
-    size_t at = 0; /* slices stand one behind the other, without padding */
-    for (int bucket = 0; bucket < reducer->layout.buckets; bucket++)
-        for (int i = reducer->layout.first[bucket]; i < reducer->layout.first[bucket + 1]; i++) {
-            int index = reducer->layout.tensors[i];
-            reducer->places[index] = (struct place){.bucket = bucket, .first = at};
-            at += model->parameters[index].count;
-        }
-    return EXIT_OK;
+    place_slices(reducer);
+    return reducer->settings.views ? place_views(reducer) : EXIT_OK;
 }
 
 static int make_one_bucket(struct reducer *reducer)
@@ -69,7 +122,7 @@ static bool is_permutation(const int *order, int count, bool *seen)
 static int rebuild(struct reducer *reducer)
 {
     int count = model_of(reducer)->parameter_count;
-    size_t limits[] = {BUCKET_FIRST_LIMIT, reducer->cap_bytes};
+    size_t limits[] = {BUCKET_FIRST_LIMIT, reducer->settings.cap_bytes};
     TRY(reducer->world->broadcast(reducer->world, reducer->ready_order, (size_t)count * sizeof(int)));
     bool *seen = calloc((size_t)count, sizeof(*seen));
     bool good = seen && is_permutation(reducer->ready_order, count, seen);
@@ -97,15 +150,20 @@ static int open_parts(struct reducer *reducer)
     const struct model *model = model_of(reducer);
     size_t count = (size_t)model->parameter_count;
     reducer->places = calloc(count, sizeof(*reducer->places));
+    reducer->ranges = calloc(count, sizeof(*reducer->ranges));
+    reducer->offsets = calloc(count, sizeof(*reducer->offsets));
     reducer->missing = calloc(count, sizeof(*reducer->missing));
     reducer->ready_order = calloc(count, sizeof(*reducer->ready_order));
     reducer->filled = calloc(count, sizeof(cudaEvent_t));
     reducer->reduced = calloc(count, sizeof(cudaEvent_t));
-    if (!reducer->places || !reducer->missing || !reducer->ready_order || !reducer->filled || !reducer->reduced) {
+    if (!reducer->places || !reducer->ranges || !reducer->offsets || !reducer->missing || !reducer->ready_order || !reducer->filled || !reducer->reduced) {
         log_error("no memory for the buckets of %zu parameters", count);
         return EXIT_RESOURCE;
     }
-    TRY(gpu_malloc((void **)&reducer->memory, model->parameter_elements * element_size(model->settings.type),
+    if (reducer->settings.views)
+        reducer->memory = reducer->replica->gradients;
+    else
+        TRY(gpu_malloc((void **)&reducer->memory, model->parameter_elements * element_size(model->settings.type),
                    MEMORY_COMMUNICATION));
     GPU_TRY(cudaStreamCreateWithFlags(&reducer->communication, cudaStreamNonBlocking));
     TRY(open_events(reducer, count));
@@ -113,14 +171,13 @@ static int open_parts(struct reducer *reducer)
 }
 
 int reducer_open(struct reducer *reducer, struct world *world, struct replica *replica, struct timeline *timeline,
-                 ncclComm_t comm, size_t cap_bytes, bool overlap)
+                 ncclComm_t comm, const struct reducer_settings *settings)
 {
     *reducer = (struct reducer){.world = world,
                                 .replica = replica,
                                 .timeline = timeline,
                                 .comm = comm,
-                                .cap_bytes = cap_bytes,
-                                .overlap = overlap};
+                                .settings = *settings};
     int status = open_parts(reducer);
     if (status)
         reducer_close(reducer);
@@ -138,9 +195,14 @@ void reducer_close(struct reducer *reducer)
     }
     if (reducer->communication)
         (void)cudaStreamDestroy(reducer->communication);
-    gpu_free(reducer->memory);
+    if (!reducer->settings.views)
+        gpu_free(reducer->memory);
+    else if (reducer->replica)
+        reducer->replica->gradient_offsets = NULL;
     bucket_layout_free(&reducer->layout);
     free(reducer->places);
+    free(reducer->ranges);
+    free(reducer->offsets);
     free(reducer->missing);
     free(reducer->ready_order);
     free(reducer->filled);
@@ -156,13 +218,16 @@ int reducer_restart(struct reducer *reducer)
 
 /* ---- an iteration ------------------------------------------------------------------------------------------------ */
 
+int reducer_begin_update(struct reducer *reducer)
+{
+    reducer->iteration++;
+    return reducer->iteration == 2 ? rebuild(reducer) : EXIT_OK;
+}
+
 int reducer_begin(struct reducer *reducer, uint64_t step, bool accumulated)
 {
     reducer->accumulated = accumulated;
-    reducer->iteration++;
     reducer->step = step;
-    if (reducer->iteration == 2)
-        TRY(rebuild(reducer));
     reducer->next = 0;
     reducer->ready_count = 0;
     for (int bucket = 0; bucket < reducer->layout.buckets; bucket++)
@@ -180,8 +245,8 @@ static void *place_of(const struct reducer *reducer, int index)
 static int reduce_bucket(struct reducer *reducer, int bucket)
 {
     enum element_type type = model_of(reducer)->settings.type;
-    void *data = place_of(reducer, reducer->layout.tensors[reducer->layout.first[bucket]]);
-    size_t count = reducer->layout.bytes[bucket] / element_size(type);
+    void *data = reducer->memory + reducer->ranges[bucket].first * element_size(type);
+    size_t count = reducer->ranges[bucket].count;
     if (bucket == 0 && fault_planted("skip-collective", reducer->world->rank, reducer->step))
         return EXIT_OK;
     if (bucket == 0 && fault_planted("other-count", reducer->world->rank, reducer->step))
@@ -214,6 +279,8 @@ static int fill_place(struct reducer *reducer, int index)
     enum element_type type = model_of(reducer)->settings.type;
     float factor = 1.0F / (float)reducer->world->size;
     void *place = place_of(reducer, index), *gradient = replica_gradient(replica, index);
+    if (reducer->settings.views && !(replica->sums && reducer->accumulated))
+        return GPU_STATUS(kernel_scale(type, gradient, factor, parameter->count, replica->compute));
     if (replica->sums && reducer->accumulated)
         return GPU_STATUS(kernel_sum_scale(type, place, gradient, replica->sums + parameter->first, factor,
                                            parameter->count, replica->compute));
@@ -227,9 +294,11 @@ int reducer_ready(void *context, int index)
     if (reducer->iteration == 1)
         reducer->ready_order[reducer->ready_count] = index;
     reducer->ready_count++;
+    if (index == 0)
+        TRY(fault_in_gradient(reducer->replica, reducer->world->rank, reducer->step));
     TRY(fill_place(reducer, index));
     reducer->missing[place.bucket]--;
-    if (reducer->missing[place.bucket] > 0 || place.bucket != reducer->next || !reducer->overlap)
+    if (reducer->missing[place.bucket] > 0 || place.bucket != reducer->next || !reducer->settings.overlap)
         return EXIT_OK;
     return reduce_full_buckets(reducer);
 }
@@ -263,9 +332,18 @@ int reducer_finish(struct reducer *reducer)
         GPU_TRY(cudaStreamWaitEvent(compute, reducer->reduced[bucket], 0));
         if (separate)
             TRY(timeline_mark(timeline, compute, PHASE_ALLREDUCE_EXPOSED));
+        if (reducer->settings.views)
+            continue;
         TRY(copy_back(reducer, bucket));
         if (separate)
             TRY(timeline_mark(timeline, compute, PHASE_BACKWARD));
     }
     return separate ? EXIT_OK : timeline_mark(timeline, compute, PHASE_ALLREDUCE_EXPOSED);
+}
+
+size_t reducer_bytes(const struct reducer *reducer)
+{
+    const struct model *model = model_of(reducer);
+    return reducer->settings.views ? model->flat_bytes
+                                   : model->parameter_elements * element_size(model->settings.type);
 }

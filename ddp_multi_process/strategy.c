@@ -122,9 +122,10 @@ static int tell_devices(struct ddp *ddp)
 static int open_local(struct ddp *ddp, const struct run *run)
 {
     const struct options *options = run->options;
+    struct optimizer_settings settings = options_optimizer(options);
     TRY(choose_device(ddp));
     TRY(replica_open(&ddp->replica, run->model, ddp->device, schedule_batch_max(options, run->world->size), true));
-    TRY(optimizer_open(&ddp->optimizer, &options->optimizer, &ddp->replica));
+    TRY(optimizer_open(&ddp->optimizer, &settings, &ddp->replica));
     TRY(replica_hold_sums(&ddp->replica, schedule_micro_batches(options)));
     TRY(replica_initialize(&ddp->replica, options->seed));
     TRY(feed_open(&ddp->feed, run, &ddp->replica, run->world->size, run->world->rank));
@@ -172,8 +173,11 @@ static int open_all(struct ddp *ddp, const struct run *run)
     TRY(open_communicator(ddp));
     TRY(broadcast_parameters(ddp));
     TRY(world_agree(run->world, buffers_open(&ddp->buffers, run->world, &ddp->replica, ddp->comm, options->sync_bn)));
+    const struct reducer_settings settings = {.cap_bytes = (size_t)(options->bucket_cap_mib * (double)MIB),
+                                              .overlap = !options->no_overlap,
+                                              .views = options->gradient_as_bucket_view};
     return world_agree(run->world, reducer_open(&ddp->reducer, run->world, &ddp->replica, &ddp->timeline, ddp->comm,
-                                                (size_t)(options->bucket_cap_mib * (double)MIB), !options->no_overlap));
+                                                &settings));
 }
 
 static int ddp_open(void **state, const struct run *run)
@@ -271,6 +275,8 @@ static int enqueue_step(struct ddp *ddp, const struct batch *batch)
         ddp->micro_batches = 0;
         ddp->samples = 0;
         TRY(timeline_begin(&ddp->timeline, ddp->replica.compute));
+        if (ddp->world->size > 1)
+            TRY(reducer_begin_update(&ddp->reducer));
     }
     TRY(run_forward(ddp, batch, piece));
     TRY(run_backward(ddp, batch, piece.count));
@@ -362,7 +368,8 @@ static int ddp_restart(void *state)
     return ddp->world->size > 1 ? reducer_restart(&ddp->reducer) : EXIT_OK;
 }
 
-/* A ring all-reduce of P bytes: each rank sends 2 (N - 1) / N P. Buffers: once an update. */
+/* A ring all-reduce of P bytes (of the buckets, which as views of gradients keep the padding): each rank sends
+ * 2 (N - 1) / N P. Buffers: once an update. */
 static void ddp_traffic_formula(void *state, uint64_t formula[PHASES])
 {
     const struct ddp *ddp = state;
@@ -372,8 +379,8 @@ static void ddp_traffic_formula(void *state, uint64_t formula[PHASES])
     formula[PHASE_REPLICATE] = buffers_broadcast_bytes(&ddp->buffers);
     formula[PHASE_FORWARD] = passes * buffers_forward_bytes(&ddp->buffers);
     formula[PHASE_BACKWARD] = passes * buffers_backward_bytes(&ddp->buffers);
-    formula[PHASE_ALLREDUCE_EXPOSED] =
-        2 * (uint64_t)(ddp->world->size - 1) * ddp->model->parameter_elements * element_size(ddp->model->settings.type);
+    if (ddp->world->size > 1)
+        formula[PHASE_ALLREDUCE_EXPOSED] = 2 * (uint64_t)(ddp->world->size - 1) * reducer_bytes(&ddp->reducer);
 }
 
 const struct strategy strategy_ddp = {

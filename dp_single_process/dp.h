@@ -56,7 +56,6 @@ struct dp_device {
     cudaEvent_t consumed;  /* compute: a micro-batch is done, its input may be overwritten */
     /* on the stream of the device that sends */
     cudaEvent_t replicated; /* device 0's compute: the parameters (and, if resident, the piece) have been sent */
-    cudaEvent_t scaled;     /* device 0's compute: the loss scale has been sent */
     cudaEvent_t returned;   /* the output device's compute: the output gradient has been sent */
 };
 

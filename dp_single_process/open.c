@@ -25,7 +25,6 @@ static int open_sender_events(struct dp *dp, struct dp_device *device)
 {
     GPU_TRY(cudaSetDevice(0));
     GPU_TRY(cudaEventCreateWithFlags(&device->replicated, cudaEventDisableTiming));
-    GPU_TRY(cudaEventCreateWithFlags(&device->scaled, cudaEventDisableTiming));
     GPU_TRY(cudaSetDevice(dp->output));
     GPU_TRY(cudaEventCreateWithFlags(&device->returned, cudaEventDisableTiming));
     return EXIT_OK;
@@ -122,6 +121,7 @@ static int check_devices(const struct dp *dp)
 static int open_parts(struct dp *dp)
 {
     size_t batch_max = schedule_batch_max(dp->options, dp->devices_asked);
+    struct optimizer_settings settings = options_optimizer(dp->options);
 
     TRY(check_devices(dp));
     TRY(warn_of_imbalance(dp));
@@ -130,7 +130,7 @@ static int open_parts(struct dp *dp)
     if (!dp->device[dp->output].open)
         TRY(open_device(dp, dp->output, 0));
     TRY(enable_peers(dp));
-    TRY(optimizer_open(&dp->optimizer, &dp->options->optimizer, &dp->device[0].replica));
+    TRY(optimizer_open(&dp->optimizer, &settings, &dp->device[0].replica));
     TRY(replica_initialize(&dp->device[0].replica, dp->options->seed));
     TRY(dp_scatter_open(dp));
     TRY(dp_replicate_open(dp));
@@ -141,8 +141,8 @@ static int open_parts(struct dp *dp)
 
 static void close_device(struct dp_device *device)
 {
-    cudaEvent_t events[] = {device->scattered,  device->forwarded, device->ended,   device->consumed,
-                            device->replicated, device->scaled,    device->returned};
+    cudaEvent_t events[] = {device->scattered, device->forwarded,  device->ended,
+                            device->consumed,  device->replicated, device->returned};
 
     for (size_t i = 0; i < sizeof events / sizeof events[0]; i++)
         if (events[i])

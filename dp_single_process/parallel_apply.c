@@ -9,6 +9,7 @@
 
 #include "dp.h"
 #include "gpu/backend.h"
+#include "run/fault_gradient.h"
 #include "sys/exit_codes.h"
 #include "sys/fault.h"
 #include "sys/log.h"
@@ -188,6 +189,7 @@ int dp_backward(struct dp *dp, const struct dp_pass *pass, int r)
     GPU_TRY(cudaSetDevice(r));
     phase_begin(PHASE_BACKWARD);
     TRY(dp->model->type->backward(replica, dp_output_gradient(dp, pass, r), pass->piece[r].count, false, NULL, NULL));
+    TRY(fault_in_gradient(replica, r, pass->step));
     TRY(phase_end(&device->timeline, replica->compute, PHASE_BACKWARD));
     GPU_TRY(cudaEventRecord(device->ended, replica->compute));
     return EXIT_OK;

@@ -120,6 +120,8 @@ const float *dp_loss_scale(const struct dp *dp, int r)
     return r == 0 ? optimizer_loss_scale(&dp->optimizer) : dp->device[r].loss_scale;
 }
 
+/* Sent before the parameters, it needs no wait of its own: a replica waits for its parameters, and an output device for the
+ * forward pass of device 0, which comes behind it. */
 static int send_loss_scale(struct dp *dp, int n)
 {
     const float *scale = optimizer_loss_scale(&dp->optimizer);
@@ -130,9 +132,6 @@ static int send_loss_scale(struct dp *dp, int n)
             continue;
         GPU_TRY(cudaSetDevice(0));
         GPU_TRY(cudaMemcpyPeerAsync(device->loss_scale, r, scale, 0, sizeof *scale, dp_compute(dp, 0)));
-        GPU_TRY(cudaEventRecord(device->scaled, dp_compute(dp, 0)));
-        GPU_TRY(cudaSetDevice(r));
-        GPU_TRY(cudaStreamWaitEvent(device->replica.compute, device->scaled, 0));
     }
     return EXIT_OK;
 }

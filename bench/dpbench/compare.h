@@ -12,7 +12,7 @@
 
 #include "record.h"
 
-#define GRADIENT_TOLERANCE 1e-5
+#define GRADIENT_TOLERANCE 1e-5 /* fp32 */
 #define LOSS_TOLERANCE 0.01
 
 enum equality { EQUAL_NA, EQUAL_NO, EQUAL_TOLERANCE, EQUAL_BIT };

@@ -113,6 +113,7 @@ struct replica {
     float *masters;       /* flat, device: what the optimizer updates. fp32: the parameters themselves; 16 bit: a buffer
                              of its own if replica_hold_masters was called, else NULL */
     void *gradients;      /* flat, device; NULL if not wanted */
+    const size_t *gradient_offsets; /* [parameters] bytes: where DDP's buckets are the gradients; NULL: as the parameters */
     float *sums;          /* flat, device: gradients of the micro-batches before; NULL if they add up in gradients */
     float *buffers;       /* flat, device; NULL if the model has none */
     void *input;          /* [batch_max][input_count] floats or tokens, device */
@@ -142,7 +143,9 @@ static inline void *replica_parameter(const struct replica *r, int index)
 }
 static inline void *replica_gradient(const struct replica *r, int index)
 {
-    return (char *)r->gradients + r->model->parameters[index].offset;
+    size_t offset = r->gradient_offsets ? r->gradient_offsets[index] : r->model->parameters[index].offset;
+
+    return (char *)r->gradients + offset;
 }
 static inline float *replica_buffer(const struct replica *r, int index)
 {

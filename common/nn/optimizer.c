@@ -207,12 +207,39 @@ static int update_range(struct optimizer *optimizer, size_t first, const void *g
                                   replica->compute));
 }
 
+/* Elements to the next parameter, with the padding. */
+static size_t room_of(const struct model *model, int index)
+{
+    bool last = index + 1 == model->parameter_count;
+
+    return (last ? model->flat_elements : model->parameters[index + 1].first) - model->parameters[index].first;
+}
+
+/* One launch for each run of parameters whose gradients follow each other as they do: all of them, unless DDP's buckets
+ * are the gradients and do not hold neighbours alone. */
+static int update_all(struct optimizer *optimizer)
+{
+    const struct replica *replica = optimizer->replica;
+    const struct model *model = replica->model;
+    size_t element = element_size(model->settings.type);
+
+    for (int i = 0, next; i < model->parameter_count; i = next) {
+        const char *g = replica_gradient(replica, i);
+        size_t count = room_of(model, i);
+        for (next = i + 1; next < model->parameter_count; next++) {
+            if ((const char *)replica_gradient(replica, next) != g + count * element)
+                break;
+            count += room_of(model, next);
+        }
+        TRY(update_range(optimizer, model->parameters[i].first, g, count));
+    }
+    return EXIT_OK;
+}
+
 int optimizer_step(struct optimizer *optimizer)
 {
-    struct replica *replica = optimizer->replica;
-
     TRY(prepare(optimizer));
-    TRY(update_range(optimizer, 0, replica->gradients, replica->model->flat_elements));
+    TRY(update_all(optimizer));
     optimizer->updates++;
     return EXIT_OK;
 }

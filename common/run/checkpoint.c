@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,9 +134,20 @@ static int describe_training(struct state *state, const struct replica *replica,
 
 /* ---- metadata ---- */
 
-enum { TEXT_FORMAT, TEXT_MODEL, TEXT_OPTIMIZER, TEXT_UPDATES, TEXT_STEP, TEXT_SEED, TEXT_GLOBAL_BATCH, TEXTS };
+enum {
+    TEXT_FORMAT,
+    TEXT_MODEL,
+    TEXT_OPTIMIZER,
+    TEXT_UPDATES,
+    TEXT_STEP,
+    TEXT_SEED,
+    TEXT_GLOBAL_BATCH,
+    TEXT_LOSS_SCALE, /* fp16 alone: "65536 12 1": the scale, good steps since it changed, skipped steps */
+    TEXTS
+};
 
-static const char *const text_keys[TEXTS] = {"format", "model", "optimizer", "updates", "step", "seed", "global_batch"};
+static const char *const text_keys[TEXTS] = {"format", "model", "optimizer",    "updates",
+                                             "step",   "seed",  "global_batch", "loss_scale"};
 static const char format[] = "dpbench checkpoint 2";
 static const char format_1[] = "dpbench checkpoint 1"; /* the same for a model without buffers, and it had no others */
 
@@ -147,7 +159,11 @@ static void model_text(char *text, size_t size, const struct model *model)
 
 static const char *optimizer_text(const struct optimizer *optimizer)
 {
-    return optimizer->settings.kind == OPTIMIZER_ADAMW ? "adamw" : optimizer->first ? "sgd with momentum" : "sgd";
+    static const char *const names[] = {[OPTIMIZER_ADAMW] = "adamw", [OPTIMIZER_ADAM] = "adam"};
+
+    if (optimizer->settings.kind != OPTIMIZER_SGD)
+        return names[optimizer->settings.kind];
+    return optimizer->first ? "sgd with momentum" : "sgd";
 }
 
 static int expect_text(const char *path, const struct tensor_file *file, int key, const char *expected)
@@ -186,6 +202,7 @@ static int read_buffers(struct state *state, struct replica *replica)
 static int write_file(const char *path, const struct state *state, const struct model *model,
                       const struct optimizer *optimizer, const struct checkpoint *checkpoint)
 {
+    struct update_control control;
     char texts[TEXTS][160];
     struct tensor_text metadata[TEXTS];
 
@@ -196,9 +213,13 @@ static int write_file(const char *path, const struct state *state, const struct 
     snprintf(texts[TEXT_STEP], sizeof texts[0], "%" PRIu64, checkpoint->step);
     snprintf(texts[TEXT_SEED], sizeof texts[0], "%" PRIu64, checkpoint->seed);
     snprintf(texts[TEXT_GLOBAL_BATCH], sizeof texts[0], "%" PRIu64, checkpoint->global_batch);
+    TRY(optimizer_read_control(optimizer, &control));
+    snprintf(texts[TEXT_LOSS_SCALE], sizeof texts[0], "%.9g %d %d", (double)control.loss_scale, control.good_steps,
+             control.skipped);
     for (int i = 0; i < TEXTS; i++)
         metadata[i] = (struct tensor_text){text_keys[i], texts[i]};
-    return tensors_write(path, state->views, state->view_count, metadata, TEXTS);
+    return tensors_write(path, state->views, state->view_count, metadata,
+                         optimizer->scaled ? TEXTS : TEXT_LOSS_SCALE);
 }
 
 int checkpoint_save(const char *path, struct replica *replica, const struct optimizer *optimizer,
@@ -217,7 +238,7 @@ int checkpoint_save(const char *path, struct replica *replica, const struct opti
     return status;
 }
 
-int checkpoint_save_gradients(const char *path, struct replica *replica)
+int checkpoint_save_gradients(const char *path, struct replica *replica, float loss_scale)
 {
     const struct model *model = replica->model;
     struct state state = {0};
@@ -230,7 +251,7 @@ int checkpoint_save_gradients(const char *path, struct replica *replica)
     if (!status)
         status = replica_read(replica, replica->gradients, gradients);
     for (size_t i = 0; i < model->flat_elements && !status; i++)
-        state.buffers[0].host[i] = element_value(model->settings.type, gradients, i);
+        state.buffers[0].host[i] = element_value(model->settings.type, gradients, i) / loss_scale;
     if (!status)
         status = turn(&state, true);
     if (!status)
@@ -282,10 +303,31 @@ static int take_tensors(const char *path, const struct tensor_file *file, struct
     return EXIT_OK;
 }
 
+/* A file without a loss scale (of a run in another precision) leaves this run's own. */
+static int take_control(const char *path, const struct tensor_file *file, const struct optimizer *optimizer,
+                        uint64_t updates, struct update_control *control)
+{
+    const char *found = tensors_metadata(file, text_keys[TEXT_LOSS_SCALE]);
+    int end = 0;
+
+    *control = (struct update_control){.loss_scale = optimizer->settings.loss_scale, .updates = (int32_t)updates};
+    if (!found || !optimizer->scaled)
+        return EXIT_OK;
+    if (sscanf(found, "%f %d %d%n", &control->loss_scale, &control->good_steps, &control->skipped, &end) == 3 &&
+        found[end] == '\0' && isfinite(control->loss_scale) && control->loss_scale > 0 && control->good_steps >= 0 &&
+        control->skipped >= 0 && (uint64_t)control->skipped <= updates) {
+        control->updates -= control->skipped;
+        return EXIT_OK;
+    }
+    log_error("%s: %s '%s' found, expected a scale above 0 and two numbers of steps", path, text_keys[TEXT_LOSS_SCALE],
+              found);
+    return EXIT_BAD_FILE;
+}
+
 /* Reads and checks the whole file; changes nothing but *state's host buffers and the two results. */
 static int take_file(const char *path, const struct tensor_file *file, struct state *state,
                      const struct replica *replica, const struct optimizer *optimizer, struct checkpoint *checkpoint,
-                     uint64_t *updates)
+                     struct update_control *control, uint64_t *updates)
 {
     char model[160];
 
@@ -295,6 +337,7 @@ static int take_file(const char *path, const struct tensor_file *file, struct st
     TRY(expect_text(path, file, TEXT_MODEL, model));
     TRY(expect_text(path, file, TEXT_OPTIMIZER, optimizer_text(optimizer)));
     TRY(expect_number(path, file, TEXT_UPDATES, INT32_MAX, updates));
+    TRY(take_control(path, file, optimizer, *updates, control));
     TRY(expect_number(path, file, TEXT_STEP, UINT64_MAX, &checkpoint->step));
     TRY(expect_number(path, file, TEXT_SEED, UINT64_MAX, &checkpoint->seed));
     TRY(expect_number(path, file, TEXT_GLOBAL_BATCH, UINT64_MAX, &checkpoint->global_batch));
@@ -314,17 +357,20 @@ int checkpoint_load(const char *path, struct replica *replica, struct optimizer 
     struct state state = {0};
     struct tensor_file file = {0};
     struct checkpoint found = {0};
+    struct update_control control;
     uint64_t updates = 0;
 
     int status = describe_training(&state, replica, optimizer);
     if (!status)
         status = tensors_read(path, &file);
     if (!status)
-        status = take_file(path, &file, &state, replica, optimizer, &found, &updates);
+        status = take_file(path, &file, &state, replica, optimizer, &found, &control, &updates);
     if (!status)
         status = turn(&state, false);
     if (!status)
         status = write_buffers(&state, replica);
+    if (!status)
+        status = optimizer_write_control(optimizer, &control);
     if (!status) {
         optimizer->updates = (int)updates;
         *checkpoint = found;

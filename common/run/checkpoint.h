@@ -30,7 +30,8 @@ int checkpoint_save(const char *path, struct replica *replica, const struct opti
 int checkpoint_load(const char *path, struct replica *replica, struct optimizer *optimizer,
                     struct checkpoint *checkpoint);
 
-/* Saves the replica's gradients under their parameters' names, to compare two runs. */
-int checkpoint_save_gradients(const char *path, struct replica *replica);
+/* Saves the replica's gradients, divided by loss_scale (1: as they are), under their parameters' names, to compare two
+ * runs. */
+int checkpoint_save_gradients(const char *path, struct replica *replica, float loss_scale);
 
 #endif

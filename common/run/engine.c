@@ -36,6 +36,18 @@ int engine_open_data(const struct options *options, struct dataset *dataset, str
     return dataset_fit(dataset, &wanted);
 }
 
+/* Where the learning rate's schedule ends, unless --schedule-updates says it: with this run. The verification goes by the
+ * run's length too, whatever a checkpoint will say. */
+static void set_schedule(struct engine *engine)
+{
+    const struct options *options = engine->options;
+    struct optimizer *optimizer = engine->strategy->optimizer(engine->state);
+    uint64_t end = engine->step + (uint64_t)engine->warmup + (uint64_t)engine->steps;
+
+    if (options->optimizer.total_updates == 0)
+        optimizer->settings.total_updates = end < INT32_MAX ? (int)end : INT32_MAX;
+}
+
 /* --epochs counts from the initial weights and includes the warm-up, so that E epochs are E epochs. */
 static int count_steps(struct engine *engine)
 {
@@ -104,6 +116,7 @@ static int open_strategy(struct engine *engine)
     struct cudaDeviceProp properties;
 
     TRY(engine->strategy->open(&engine->state, &run));
+    engine->scaled = engine->strategy->optimizer(engine->state)->scaled;
     int device = engine->strategy->replica(engine->state, 0)->device;
     TRY(gpu_device_describe(device, engine->device_name, sizeof engine->device_name, cpuset, sizeof cpuset));
     if (!strcmp(gpu_backend_name(), "soft")) {
@@ -140,9 +153,12 @@ static int prepare(struct engine *engine)
     TRY(world_agree(world, open_local(engine)));
     TRY(world_agree(world, count_devices(engine)));
     TRY(world_agree(world, open_strategy(engine)));
+    TRY(world_agree(world, count_steps(engine)));
+    set_schedule(engine);
     TRY(engine_verify(engine));
     TRY(world_agree(world, resume(engine)));
     TRY(world_agree(world, count_steps(engine)));
+    set_schedule(engine);
     engine->rows = calloc((size_t)engine->steps, sizeof *engine->rows);
     if (!engine->rows)
         log_error("no memory for %d steps", engine->steps);
@@ -185,6 +201,8 @@ static int run_all(struct engine *engine, struct results *results)
     TRY(engine_warm_up(engine));
     TRY(engine_run_timed(engine));
     TRY(results_collect(results, engine));
+    if (!options->shape_only)
+        TRY(optimizer_read_control(engine->strategy->optimizer(engine->state), &results->control));
     if (options->trace)
         TRY(world_agree(engine->world, trace_write(&engine->trace, engine->world, options->trace)));
     if (engine->dataset.test_count && !options->shape_only)

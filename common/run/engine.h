@@ -47,6 +47,7 @@ struct results {
     struct ledger ledger;
     struct evaluation evaluation;
     bool evaluated;
+    struct update_control control; /* of the optimizer, after the timed steps: the loss scale, skipped updates */
 };
 
 struct engine {
@@ -67,6 +68,7 @@ struct engine {
     struct step_row *rows; /* [steps] of this rank */
     int row_count;
     struct trace trace;
+    bool scaled; /* fp16: there is a loss scale */
     bool verified;
     bool complete;                       /* all that was planned has been done: nobody waits for anybody */
     uint64_t checksum;                   /* after the verification */

@@ -116,7 +116,8 @@ static int run_verification(struct engine *engine)
         draw_batch(engine);
         TRY(engine_update(engine, &result));
         if (i == 0 && options->save_gradients && engine->world->rank == 0)
-            TRY(checkpoint_save_gradients(options->save_gradients, replica));
+            TRY(checkpoint_save_gradients(options->save_gradients, replica,
+                                          engine->scaled ? options->optimizer.loss_scale : 1));
     }
     return replica_checksum(replica, &engine->checksum);
 }

@@ -5,6 +5,7 @@
 #include "run/options.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,6 +173,48 @@ void options_set_gpus(struct options *options, int gpus)
         options->batch_per_gpu = options->global_batch / n + (options->global_batch % n != 0);
 }
 
+struct optimizer_settings options_optimizer(const struct options *options)
+{
+    struct optimizer_settings settings = options->optimizer;
+    float n = (float)options->gpus;
+
+    settings.lr *= options->lr_scale == LR_SCALE_LINEAR ? n : options->lr_scale == LR_SCALE_SQRT ? sqrtf(n) : 1;
+    return settings;
+}
+
+const char *options_optimizer_name(const struct options *options)
+{
+    static const char *const names[] = {
+        [OPTIMIZER_SGD] = "sgd", [OPTIMIZER_ADAMW] = "adamw", [OPTIMIZER_ADAM] = "adam"};
+
+    return names[options->optimizer.kind];
+}
+
+/* torch.optim's defaults: each kind has its own learning rate and decay. */
+static void set_optimizer_defaults(struct optimizer_settings *settings, bool lr_given, bool decay_given)
+{
+    if (settings->kind != OPTIMIZER_SGD && !lr_given)
+        settings->lr = 0.001F;
+    if (settings->kind == OPTIMIZER_ADAMW && !decay_given)
+        settings->weight_decay = 0.01F;
+}
+
+static int check_optimizer(const struct options *options)
+{
+    const struct optimizer_settings *s = &options->optimizer;
+
+    if (s->nesterov && (s->kind != OPTIMIZER_SGD || s->momentum <= 0)) {
+        log_error("--nesterov: expected --optimizer sgd with a momentum, found %s, momentum %g",
+                  options_optimizer_name(options), (double)s->momentum);
+        return EXIT_USAGE;
+    }
+    if (s->total_updates && s->total_updates <= s->warmup_updates) {
+        log_error("--schedule-updates %d: expected more than --lr-warmup %d", s->total_updates, s->warmup_updates);
+        return EXIT_USAGE;
+    }
+    return EXIT_OK;
+}
+
 /* Without values there is nothing to prove, to keep or to go on from. */
 static int check_shape_only(const struct options *options)
 {
@@ -195,7 +238,6 @@ static int check_sampler(const struct options *options)
 static int resolve(const struct command_line *line)
 {
     struct options *options = line->options;
-    bool adamw = options->optimizer.kind == OPTIMIZER_ADAMW;
 
     if (is_given(line, "global-batch") && is_given(line, "batch-per-gpu")) {
         log_error("--global-batch %zu and --batch-per-gpu %zu: one says the other; give one", options->global_batch,
@@ -215,12 +257,9 @@ static int resolve(const struct command_line *line)
         log_error("--loss-average ranks: dp-train takes one mean over the whole batch; expected samples");
         return EXIT_USAGE;
     }
-    if (check_shape_only(options))
+    if (check_shape_only(options) || check_optimizer(options))
         return EXIT_USAGE;
-    if (adamw && !is_given(line, "lr"))
-        options->optimizer.lr = 0.001F;
-    if (adamw && !is_given(line, "weight-decay"))
-        options->optimizer.weight_decay = 0.01F;
+    set_optimizer_defaults(&options->optimizer, is_given(line, "lr"), is_given(line, "weight-decay"));
     options->batch_is_per_gpu = is_given(line, "batch-per-gpu");
     options_set_gpus(options, options->gpus);
     return check_sampler(options);
@@ -278,10 +317,8 @@ static bool is_variant(const struct option_row *row, const char *value, const st
     if (row->scope != SCOPE_VARIANT)
         return false;
     options_set_defaults(&defaults, options->program);
-    if (options->optimizer.kind == OPTIMIZER_ADAMW) {
-        defaults.optimizer.lr = 0.001F;
-        defaults.optimizer.weight_decay = 0.01F;
-    }
+    defaults.optimizer.kind = options->optimizer.kind;
+    set_optimizer_defaults(&defaults.optimizer, false, false);
     option_format(row, &defaults, usual, sizeof usual);
     return strcmp(value, usual) != 0;
 }

@@ -17,6 +17,7 @@
 enum device_choice { DEVICE_AUTO, DEVICE_CUDA, DEVICE_SOFT };
 enum loss_average { LOSS_AVERAGE_SAMPLES, LOSS_AVERAGE_RANKS };
 enum loss_reduction { LOSS_MEAN, LOSS_SUM };
+enum lr_scale { LR_SCALE_NONE, LR_SCALE_LINEAR, LR_SCALE_SQRT };
 enum dp_transport { DP_TRANSPORT_NCCL, DP_TRANSPORT_P2P };
 enum dp_loss { DP_LOSS_GATHERED, DP_LOSS_REPLICA };
 
@@ -33,8 +34,9 @@ struct options {
     size_t batch_per_gpu;
     bool batch_is_per_gpu;     /* --batch-per-gpu was given: the global batch follows the number of devices */
     int steps, warmup, epochs; /* epochs > 0 sets steps */
-    const char *precision;     /* "fp32" */
-    struct optimizer_settings optimizer;
+    const char *precision;     /* "fp32", "bf16", "fp16" */
+    struct optimizer_settings optimizer; /* as given: see options_optimizer */
+    enum lr_scale lr_scale;
     uint64_t seed;
     int accumulate;
     int loaders; /* threads that load, for each device */
@@ -53,12 +55,18 @@ struct options {
     double bucket_cap_mib;     /* DDP: 25 */
     bool no_overlap;           /* DDP */
     bool sync_bn;              /* DDP: SyncBatchNorm */
+    bool gradient_as_bucket_view; /* DDP */
     double rendezvous_timeout; /* DDP: 60 */
     int local_rank;            /* DDP: --local_rank; -1: not given */
 };
 
 /* Parses into *options with defaults. 0, or EXIT_USAGE (reported), or -1: --help or --version was printed, exit 0. */
 int options_parse(struct options *options, const char *program, int argc, char **argv);
+
+/* What the optimizer is to be: the learning rate is scaled by --lr-scale and the number of devices. */
+struct optimizer_settings options_optimizer(const struct options *options);
+/* "sgd", "adamw", "adam" */
+const char *options_optimizer_name(const struct options *options);
 
 /* The number of devices when it is not --gpus' (a rank under torchrun: WORLD_SIZE). Resolves the batch anew. */
 void options_set_gpus(struct options *options, int gpus);

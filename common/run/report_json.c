@@ -20,11 +20,6 @@
 
 #define MIB 1048576.0
 
-static const char *optimizer_name(const struct options *options)
-{
-    return options->optimizer.kind == OPTIMIZER_ADAMW ? "adamw" : "sgd";
-}
-
 /* The columns that tell what was run: in the header and in the summary. */
 static void write_configuration(FILE *out, const struct engine *engine)
 {
@@ -37,7 +32,7 @@ static void write_configuration(FILE *out, const struct engine *engine)
     json_text(out, "variant", variant ? variant : "");
     json_text(out, "model", options->model);
     json_text(out, "precision", options->precision);
-    json_text(out, "optimizer", optimizer_name(options));
+    json_text(out, "optimizer", options_optimizer_name(options));
     json_text(out, "data", options->data);
     json_integer(out, "gpus", options->gpus);
     json_number(out, "cores_per_device", engine->cores_per_device ? engine->cores_per_device : NAN);
@@ -191,6 +186,10 @@ static void write_summary(FILE *out, const struct engine *engine, const struct r
     write_configuration(out, engine);
     json_integer(out, "steps", engine->row_count);
     json_integer(out, "skipped_steps", engine->skipped);
+    if (results && engine->scaled) {
+        json_integer(out, "overflowed_steps", results->control.skipped);
+        json_number(out, "loss_scale", (double)results->control.loss_scale);
+    }
     if (results)
         write_measured(out, engine, results);
     snprintf(text, sizeof text, "%016" PRIx64, engine->checksum);

@@ -106,14 +106,14 @@ static void print_batch(const struct options *options)
 
 static void print_optimizer(const struct options *options)
 {
-    const struct optimizer_settings *s = &options->optimizer;
+    const struct optimizer_settings settings = options_optimizer(options), *s = &settings;
 
     if (s->kind == OPTIMIZER_SGD)
-        ROW("optimizer", "sgd: lr %g, momentum %g, weight decay %g", (double)s->lr, (double)s->momentum,
-            (double)s->weight_decay);
+        ROW("optimizer", "sgd: lr %g, momentum %g%s, weight decay %g", (double)s->lr, (double)s->momentum,
+            s->nesterov ? " (Nesterov)" : "", (double)s->weight_decay);
     else
-        ROW("optimizer", "adamw: lr %g, betas %g %g, weight decay %g", (double)s->lr, (double)s->beta1,
-            (double)s->beta2, (double)s->weight_decay);
+        ROW("optimizer", "%s: lr %g, betas %g %g, weight decay %g", options_optimizer_name(options), (double)s->lr,
+            (double)s->beta1, (double)s->beta2, (double)s->weight_decay);
 }
 
 void screen_start(const struct engine *engine)
@@ -207,6 +207,9 @@ void screen_end(const struct engine *engine, const struct results *results)
     results_summarize(&summary, results, engine);
     if (engine->skipped)
         printf("%d steps skipped: the global batch holds no sample\n", engine->skipped);
+    if (results->control.skipped)
+        printf("%d step%s skipped: inf or NaN in the gradients; the loss scale is %g now\n", results->control.skipped,
+               results->control.skipped == 1 ? "" : "s", (double)results->control.loss_scale);
     if (isfinite(summary.step_ms)) {
         printf("step %.3f ms (median of %d; MAD %.3f, p95 %.3f)  %.0f samples/s  loss %.4f -> %.4f\n", summary.step_ms,
                engine->row_count, summary.step_ms_mad, summary.step_ms_p95, summary.samples_per_s, summary.loss_first,

@@ -8,6 +8,7 @@
 #include "gpu/backend.h"
 #include "kernels/kernels.h"
 #include "nn/loss.h"
+#include "run/fault_gradient.h"
 #include "run/feed.h"
 #include "run/schedule.h"
 #include "run/strategy.h"
@@ -63,9 +64,10 @@ static int open_losses(struct single *single)
 static int open_parts(struct single *single, const struct run *run)
 {
     const struct options *options = run->options;
+    struct optimizer_settings settings = options_optimizer(options);
 
     TRY(replica_open(&single->replica, run->model, 0, schedule_batch_max(options, 1), true));
-    TRY(optimizer_open(&single->optimizer, &options->optimizer, &single->replica));
+    TRY(optimizer_open(&single->optimizer, &settings, &single->replica));
     TRY(replica_hold_sums(&single->replica, schedule_micro_batches(options)));
     TRY(replica_initialize(&single->replica, options->seed));
     TRY(feed_open(&single->feed, run, &single->replica, 1, 0));
@@ -100,6 +102,7 @@ static int backward(struct single *single, const struct batch *batch)
     bool in_place = !replica->sums && !batch->first;
 
     TRY(single->model->type->backward(replica, replica->d_logits, batch->count, in_place, NULL, NULL));
+    TRY(fault_in_gradient(replica, 0, batch->step));
     if (!replica->sums || (batch->first && batch->last))
         return EXIT_OK;
     if (!batch->last)

@@ -30,20 +30,59 @@ static int update(struct training *training, void *state, uint64_t step, const u
     return training->strategy->finish(state, result);
 }
 
-/* Rank 0 keeps its parameters and gradients; the others' are compared. */
+/* Gradients in their parameters' places, whatever their type and wherever they lie. */
+static int read_gradients(struct training *training, struct replica *replica)
+{
+    const struct model *model = replica->model;
+    char *flat = malloc(model->flat_bytes);
+    int status = flat ? replica_read(replica, replica->gradients, flat) : EXIT_RESOURCE;
+    for (int p = 0; p < model->parameter_count && !status; p++) {
+        const char *gradient = flat + ((char *)replica_gradient(replica, p) - (char *)replica->gradients);
+        for (size_t i = 0; i < model->parameters[p].count; i++)
+            training->gradients[model->parameters[p].first + i] = element_value(model->settings.type, gradient, i);
+    }
+    free(flat);
+    return status;
+}
+
+/* Are the padding's masters still 0? */
+static int check_padding(const struct model *model, const float *flat)
+{
+    size_t end = 0;
+    for (int p = 0; p <= model->parameter_count; p++) {
+        size_t first = p < model->parameter_count ? model->parameters[p].first : model->flat_elements;
+        for (size_t i = end; i < first; i++)
+            if (flat[i] != 0)
+                return EXIT_CHECK_FAILED;
+        end = p < model->parameter_count ? first + model->parameters[p].count : 0;
+    }
+    return EXIT_OK;
+}
+
+/* Rank 0 keeps its masters, gradients and control; the others' masters are compared, and what their optimizers decided. */
 static int keep_or_compare(struct training *training, struct world *world, void *state)
 {
     struct replica *replica = training->strategy->replica(state, 0);
-    size_t bytes = replica->model->flat_bytes;
-    char *mine = malloc(bytes), *all = malloc(bytes * (size_t)world->size);
-    int status = mine && all ? replica_read(replica, replica->parameters, mine) : EXIT_RESOURCE;
+    size_t bytes = replica->model->float_bytes, whole = bytes + sizeof(struct update_control);
+    char *mine = calloc(1, whole), *all = malloc(whole * (size_t)world->size);
+    struct update_control control;
+    int status = EXIT_RESOURCE;
+    if (mine && all)
+        status = replica_read_floats(replica, replica->masters, (float *)(void *)mine, bytes);
     if (!status)
-        status = world->gather(world, mine, bytes, all);
+        status = check_padding(replica->model, (const float *)(const void *)mine);
+    if (!status)
+        status = optimizer_read_control(training->strategy->optimizer(state), &control);
+    if (!status) {
+        memcpy(mine + bytes, &control, sizeof(control));
+        status = world->gather(world, mine, whole, all);
+    }
     for (int rank = 1; world->rank == 0 && !status && rank < world->size; rank++)
-        training->different_ranks += memcmp(all, all + (size_t)rank * bytes, bytes) != 0;
+        training->different_ranks += memcmp(all, all + (size_t)rank * whole, whole) != 0;
     if (!status && world->rank == 0) {
         memcpy(training->parameters, mine, bytes);
-        status = replica_read(replica, replica->gradients, training->gradients);
+        training->control = control;
+        status = read_gradients(training, replica);
     }
     free(mine);
     free(all);
@@ -147,8 +186,8 @@ int training_open(struct training *training, const struct strategy *strategy, co
     if (strcmp(training->options.model, "mlp") == 0)
         training->options.data = "digits";
     TRY(engine_open_data(&training->options, &training->dataset, &training->model));
-    training->parameters = calloc(1, training->model.flat_bytes);
-    training->gradients = calloc(1, training->model.flat_bytes);
+    training->parameters = calloc(1, training->model.float_bytes);
+    training->gradients = calloc(1, training->model.float_bytes);
     training->buffers = calloc(1, training->model.buffer_bytes + 1);
     return training->parameters && training->gradients && training->buffers ? EXIT_OK : EXIT_RESOURCE;
 }

@@ -14,8 +14,9 @@ struct training {
     struct options options; /* strategy, gpus and batch included */
     struct dataset dataset;
     struct model model;
-    float *parameters;                       /* [flat] of rank 0's device 0 after the last update */
-    float *gradients;                        /* [flat] likewise, of the last update */
+    float *parameters;                       /* [flat] masters of rank 0's device 0 after the last update */
+    float *gradients;                        /* [flat] likewise, of the last update, as floats */
+    struct update_control control;           /* of rank 0's optimizer at the end */
     double loss_first, loss_last;            /* sums over all ranks */
     int collectives_first, collectives_last; /* of rank 0 in the first and in the last update */
     int different_ranks;                     /* ranks whose parameters are not rank 0's, bit for bit */

@@ -11,20 +11,23 @@
 #include <string.h>
 
 #include "kernels/kernels.h"
+#include "typed.h"
 
 /* y, and up to two inputs; `reference` gives the new y from the old one and the inputs. */
 struct elementwise {
     const char *name;
-    cudaError_t (*launch)(float *y, const float *a, const float *b, size_t n);
+    cudaError_t (*launch)(enum element_type type, void *y, const void *a, const void *b, size_t n);
     double (*reference)(double y, double a, double b);
     bool in_place; /* y may be a */
     double relative, absolute;
+    bool floats; /* of no other type */
 };
 
 static const float FACTOR = 0.3f;
 
-static cudaError_t launch_fill(float *y, const float *a, const float *b, size_t n)
+static cudaError_t launch_fill(enum element_type type, void *y, const void *a, const void *b, size_t n)
 {
+    (void)type;
     (void)a;
     (void)b;
     return kernel_fill(y, FACTOR, n, test_stream);
@@ -37,11 +40,11 @@ static double fill(double y, double a, double b)
     return (double)FACTOR;
 }
 
-static cudaError_t launch_scale(float *y, const float *a, const float *b, size_t n)
+static cudaError_t launch_scale(enum element_type type, void *y, const void *a, const void *b, size_t n)
 {
     (void)a;
     (void)b;
-    return kernel_scale(ELEMENT_F32, y, FACTOR, n, test_stream);
+    return kernel_scale(type, y, FACTOR, n, test_stream);
 }
 static double scale(double y, double a, double b)
 {
@@ -50,10 +53,10 @@ static double scale(double y, double a, double b)
     return y * (double)FACTOR;
 }
 
-static cudaError_t launch_copy_scale(float *y, const float *a, const float *b, size_t n)
+static cudaError_t launch_copy_scale(enum element_type type, void *y, const void *a, const void *b, size_t n)
 {
     (void)b;
-    return kernel_copy_scale(ELEMENT_F32, y, a, FACTOR, n, test_stream);
+    return kernel_copy_scale(type, y, a, FACTOR, n, test_stream);
 }
 static double copy_scale(double y, double a, double b)
 {
@@ -62,10 +65,10 @@ static double copy_scale(double y, double a, double b)
     return a * (double)FACTOR;
 }
 
-static cudaError_t launch_add(float *y, const float *a, const float *b, size_t n)
+static cudaError_t launch_add(enum element_type type, void *y, const void *a, const void *b, size_t n)
 {
     (void)b;
-    return kernel_add(ELEMENT_F32, y, a, n, test_stream);
+    return kernel_add(type, y, a, n, test_stream);
 }
 static double add(double y, double a, double b)
 {
@@ -73,10 +76,10 @@ static double add(double y, double a, double b)
     return y + a;
 }
 
-static cudaError_t launch_relu_forward(float *y, const float *a, const float *b, size_t n)
+static cudaError_t launch_relu_forward(enum element_type type, void *y, const void *a, const void *b, size_t n)
 {
     (void)b;
-    return kernel_relu_forward(ELEMENT_F32, y, a, n, test_stream);
+    return kernel_relu_forward(type, y, a, n, test_stream);
 }
 static double relu_forward(double y, double a, double b)
 {
@@ -85,9 +88,9 @@ static double relu_forward(double y, double a, double b)
     return isnan(a) ? a : a > 0 ? a : 0;
 }
 
-static cudaError_t launch_relu_backward(float *y, const float *a, const float *b, size_t n)
+static cudaError_t launch_relu_backward(enum element_type type, void *y, const void *a, const void *b, size_t n)
 {
-    return kernel_relu_backward(ELEMENT_F32, y, a, b, n, test_stream);
+    return kernel_relu_backward(type, y, a, b, n, test_stream);
 }
 static double relu_backward(double y, double a, double b)
 {
@@ -98,10 +101,10 @@ static double relu_backward(double y, double a, double b)
 /* PyTorch's formula as it is written; where it says -inf times 0, its limit. */
 static const double ROOT_2_PI = 0.79788456080286535588;
 
-static cudaError_t launch_gelu_forward(float *y, const float *a, const float *b, size_t n)
+static cudaError_t launch_gelu_forward(enum element_type type, void *y, const void *a, const void *b, size_t n)
 {
     (void)b;
-    return kernel_gelu_forward(ELEMENT_F32, y, a, n, test_stream);
+    return kernel_gelu_forward(type, y, a, n, test_stream);
 }
 static double gelu_forward(double y, double a, double b)
 {
@@ -112,9 +115,9 @@ static double gelu_forward(double y, double a, double b)
     return a / (1 + exp(-2 * ROOT_2_PI * (a + 0.044715 * a * a * a)));
 }
 
-static cudaError_t launch_gelu_backward(float *y, const float *a, const float *b, size_t n)
+static cudaError_t launch_gelu_backward(enum element_type type, void *y, const void *a, const void *b, size_t n)
 {
-    return kernel_gelu_backward(ELEMENT_F32, y, a, b, n, test_stream);
+    return kernel_gelu_backward(type, y, a, b, n, test_stream);
 }
 static double gelu_backward(double y, double a, double b)
 {
@@ -127,7 +130,7 @@ static double gelu_backward(double y, double a, double b)
 
 /* Half a unit in the last place is 6e-8; the smallest denormal 1.4e-45. */
 static const struct elementwise kernels[] = {
-    {"fill", launch_fill, fill, false, 0, 0},
+    {"fill", launch_fill, fill, false, 0, 0, true},
     {"scale", launch_scale, scale, false, 6e-8, 1e-45},
     {"copy_scale", launch_copy_scale, copy_scale, false, 6e-8, 1e-45},
     {"add", launch_add, add, false, 6e-8, 0},
@@ -137,25 +140,25 @@ static const struct elementwise kernels[] = {
     {"gelu_backward", launch_gelu_backward, gelu_backward, true, 2e-6, 1e-6},
 };
 
-static void run_one(const struct elementwise *kernel, size_t n, size_t offset, bool in_place)
+/* A pack that does not fit: one element on in 16 bit too. The smallest denormals of bfloat16 are 9e-41 apart. */
+static void run_one(const struct elementwise *kernel, enum element_type type, size_t n, bool fit, bool in_place)
 {
+    const size_t offset = fit ? 0 : element_size(type);
     float *y = test_memory(n * sizeof *y), *a = test_memory(n * sizeof *a), *b = test_memory(n * sizeof *b);
     double *expected = test_memory(n * sizeof *expected);
-    test_random(y, n, 1);
     test_random(a, n, 2);
     test_random(b, n, 3);
     test_specials(a, n);
     test_specials(b, n / 2); /* so that each meets usual numbers too */
+    void *device_a = typed_device(type, a, n, offset), *device_b = typed_device(type, b, n, offset);
+    void *device_y = in_place ? device_a : typed_random(type, y, n, 1, 1, offset);
     for (size_t i = 0; i < n; i++)
         expected[i] = kernel->reference(y[i], a[i], b[i]);
-    float *device_a = test_device(a, n * sizeof *a, offset);
-    float *device_b = test_device(b, n * sizeof *b, offset);
-    float *device_y = in_place ? device_a : test_device(y, n * sizeof *y, offset);
-    LAUNCH(kernel->launch(device_y, device_a, device_b, n));
-    test_read(y, device_y, n * sizeof *y);
+    LAUNCH(kernel->launch(type, device_y, device_a, device_b, n));
+    typed_read(type, y, device_y, n);
     char label[64];
     snprintf(label, sizeof label, "%s n %zu offset %zu%s", kernel->name, n, offset, in_place ? " in place" : "");
-    test_floats(label, y, expected, n, kernel->relative, kernel->absolute);
+    typed_check(type, label, y, expected, n, kernel->relative, kernel->absolute + (type == ELEMENT_BF16 ? 5e-41 : 0));
     free(y);
     free(a);
     free(b);
@@ -166,11 +169,54 @@ static void run_one(const struct elementwise *kernel, size_t n, size_t offset, b
 static void run_elementwise(const void *argument)
 {
     const struct elementwise *kernel = argument;
-    for (size_t i = 0; i < test_size_count; i++) {
-        run_one(kernel, test_sizes[i], 0, false);
-        run_one(kernel, test_sizes[i], 4, false);
-        if (kernel->in_place)
-            run_one(kernel, test_sizes[i], 0, true);
+    FOR_EACH_TYPE(type) {
+        for (size_t i = 0; i < test_size_count && (type == ELEMENT_F32 || !kernel->floats); i++) {
+            run_one(kernel, type, test_sizes[i], true, false);
+            run_one(kernel, type, test_sizes[i], false, false);
+            if (kernel->in_place)
+                run_one(kernel, type, test_sizes[i], true, true);
+        }
+    }
+}
+
+/* ---- sums in fp32 of numbers of any type ------------------------------------------------------------------------------- */
+
+static void run_sums_size(enum element_type type, size_t n, bool in_place)
+{
+    const size_t step = element_size(type);
+    float *sums = test_memory(n * sizeof *sums), *x = test_memory(n * sizeof *x), *y = test_memory(n * sizeof *y);
+    double *expected = test_memory(n * sizeof *expected);
+    for (size_t i = 0; i < n; i++)
+        sums[i] = NAN; /* the first one does not read them */
+    float *device_sums = test_device(sums, n * sizeof *sums, 0);
+    void *device_x = typed_random(type, x, n, 5, 1, step);
+    LAUNCH(kernel_accumulate(type, device_sums, device_x, 1, n, test_stream));
+    LAUNCH(kernel_accumulate(type, device_sums, device_x, 0, n, test_stream));
+    test_read(sums, device_sums, n * sizeof *sums);
+    for (size_t i = 0; i < n; i++)
+        expected[i] = 2 * (double)x[i];
+    test_floats("sums", sums, expected, n, 0, 0);
+    void *device_y = in_place ? device_x : typed_device(type, y, n, 0);
+    LAUNCH(kernel_sum_scale(type, device_y, device_x, device_sums, FACTOR, n, test_stream));
+    typed_read(type, y, device_y, n);
+    for (size_t i = 0; i < n; i++)
+        expected[i] = (double)FACTOR * 3 * (double)x[i];
+    typed_check(type, in_place ? "scaled in place" : "scaled", y, expected, n, 2e-7, 0);
+    free(sums);
+    free(x);
+    free(y);
+    free(expected);
+    test_release();
+}
+
+static void run_sums(const void *argument)
+{
+    (void)argument;
+    FOR_EACH_TYPE(type) {
+        for (size_t i = 0; i < test_size_count; i++) {
+            run_sums_size(type, test_sizes[i], false);
+            run_sums_size(type, test_sizes[i], true);
+        }
     }
 }
 
@@ -283,6 +329,7 @@ const struct test_case elementwise_cases[] = {
     {"relu_backward", run_elementwise, &kernels[5]},
     {"gelu_forward", run_elementwise, &kernels[6]},
     {"gelu_backward", run_elementwise, &kernels[7]},
+    {"sums_of_any_type", run_sums, NULL},
     {"position", run_position, NULL},
     {"cast_bf16", run_cast, &bf16},
     {"cast_f16", run_cast, &f16},

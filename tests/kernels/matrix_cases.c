@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "kernels/kernels.h"
+#include "typed.h"
 #include "sys/random.h"
 
 struct shape {
@@ -30,7 +31,7 @@ struct bias {
 };
 static const struct bias plain_bias = {kernel_bias, false}, relu_bias = {kernel_bias_relu, true};
 
-static void run_bias_shape(const struct bias *kernel, struct shape shape, size_t offset)
+static void run_bias_shape(const struct bias *kernel, enum element_type type, struct shape shape, size_t offset)
 {
     const size_t n = shape.rows * shape.columns;
     float *y = test_memory(n * sizeof *y), *bias = test_memory(shape.columns * sizeof *bias);
@@ -38,17 +39,16 @@ static void run_bias_shape(const struct bias *kernel, struct shape shape, size_t
     test_random(y, n, 10);
     test_random(bias, shape.columns, 11);
     test_specials(y, n);
+    void *device_y = typed_device(type, y, n, offset), *device_bias = typed_device(type, bias, shape.columns, offset);
     for (size_t i = 0; i < n; i++) {
         const double sum = (double)y[i] + (double)bias[i % shape.columns];
         expected[i] = kernel->relu && sum < 0 ? 0 : sum;
     }
-    float *device_y = test_device(y, n * sizeof *y, offset);
-    float *device_bias = test_device(bias, shape.columns * sizeof *bias, offset);
-    LAUNCH(kernel->launch(ELEMENT_F32, device_y, device_bias, shape.rows, shape.columns, test_stream));
-    test_read(y, device_y, n * sizeof *y);
+    LAUNCH(kernel->launch(type, device_y, device_bias, shape.rows, shape.columns, test_stream));
+    typed_read(type, y, device_y, n);
     char label[64];
     snprintf(label, sizeof label, "y %zu x %zu offset %zu", shape.rows, shape.columns, offset);
-    test_floats(label, y, expected, n, 6e-8, 0);
+    typed_check(type, label, y, expected, n, 6e-8, 0);
     free(y);
     free(bias);
     free(expected);
@@ -57,34 +57,36 @@ static void run_bias_shape(const struct bias *kernel, struct shape shape, size_t
 
 static void run_bias(const void *argument)
 {
-    for (size_t i = 0; i < SHAPES; i++) {
-        run_bias_shape(argument, shapes[i], 0);
-        run_bias_shape(argument, shapes[i], 4);
+    FOR_EACH_TYPE(type) {
+        for (size_t i = 0; i < SHAPES; i++) {
+            run_bias_shape(argument, type, shapes[i], 0);
+            run_bias_shape(argument, type, shapes[i], element_size(type));
+        }
     }
 }
 
 /* ---- column sums ----------------------------------------------------------------------------------------------------------- */
 
-static void run_column_sums_shape(struct shape shape, int accumulate)
+static void run_column_sums_shape(enum element_type type, struct shape shape, int accumulate)
 {
     const size_t n = shape.rows * shape.columns;
     float *x = test_memory(n * sizeof *x), *sums = test_memory(shape.columns * sizeof *sums);
     double *expected = test_memory(shape.columns * sizeof *expected);
     test_random(x, n, 20);
-    test_random(sums, shape.columns, 21);
     if (n > 0)
         x[n / 2] = NAN; /* spoils its own column alone */
+    void *device_x = typed_device(type, x, n, element_size(type));
+    void *device_sums = typed_random(type, sums, shape.columns, 21, 1, 0);
     for (size_t c = 0; c < shape.columns; c++) {
         expected[c] = accumulate ? (double)sums[c] : 0;
         for (size_t r = 0; r < shape.rows; r++)
             expected[c] += (double)x[r * shape.columns + c];
     }
-    float *device_x = test_device(x, n * sizeof *x, 4), *device_sums = test_device(sums, shape.columns * sizeof *sums, 0);
-    LAUNCH(kernel_column_sums(ELEMENT_F32, device_sums, device_x, shape.rows, shape.columns, accumulate, test_stream));
-    test_read(sums, device_sums, shape.columns * sizeof *sums);
+    LAUNCH(kernel_column_sums(type, device_sums, device_x, shape.rows, shape.columns, accumulate, test_stream));
+    typed_read(type, sums, device_sums, shape.columns);
     char label[64];
     snprintf(label, sizeof label, "sums %zu x %zu accumulate %d", shape.rows, shape.columns, accumulate);
-    test_floats(label, sums, expected, shape.columns, 1e-6, 1e-6 * sqrt((double)shape.rows));
+    typed_check(type, label, sums, expected, shape.columns, 1e-6, 1e-6 * sqrt((double)shape.rows));
     free(x);
     free(sums);
     free(expected);
@@ -94,9 +96,11 @@ static void run_column_sums_shape(struct shape shape, int accumulate)
 static void run_column_sums(const void *argument)
 {
     (void)argument;
-    for (size_t i = 0; i < SHAPES; i++) {
-        run_column_sums_shape(shapes[i], 0);
-        run_column_sums_shape(shapes[i], 1);
+    FOR_EACH_TYPE(type) {
+        for (size_t i = 0; i < SHAPES; i++) {
+            run_column_sums_shape(type, shapes[i], 0);
+            run_column_sums_shape(type, shapes[i], 1);
+        }
     }
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "kernels/kernels.h"
+#include "typed.h"
 
 struct product {
     cublasOperation_t op_a, op_b;
@@ -79,19 +80,21 @@ static double *reference(const struct product *p, const struct operands *o)
     return expected;
 }
 
-static void run_product(cublasHandle_t handle, const struct product *p)
+/* In 16 bit operands and C are rounded to the type first; sums are fp32's. */
+static void run_product(cublasHandle_t handle, const struct product *p, enum element_type type)
 {
     struct operands o = make_operands(p);
+    const cudaDataType_t blas_type = element_blas_type(type);
+    const void *a = typed_device(type, o.a, o.count_a, 0), *b = typed_device(type, o.b, o.count_b, 4);
+    void *c = typed_device(type, o.c, o.count_c, 0);
     double *expected = reference(p, &o);
-    const float *a = test_device(o.a, o.count_a * sizeof(float), 0), *b = test_device(o.b, o.count_b * sizeof(float), 4);
-    float *c = test_device(o.c, o.count_c * sizeof(float), 0);
-    LAUNCH(cublasGemmEx(handle, p->op_a, p->op_b, p->m, p->n, p->k, &p->alpha, a, CUDA_R_32F, o.lda, b, CUDA_R_32F, o.ldb,
-                        &p->beta, c, CUDA_R_32F, o.ldc, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
-    test_read(o.c, c, o.count_c * sizeof(float));
+    LAUNCH(cublasGemmEx(handle, p->op_a, p->op_b, p->m, p->n, p->k, &p->alpha, a, blas_type, o.lda, b, blas_type, o.ldb,
+                        &p->beta, c, blas_type, o.ldc, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+    typed_read(type, o.c, c, o.count_c);
     char label[96];
     snprintf(label, sizeof label, "%c%c %d x %d x %d pad %d alpha %g beta %g", p->op_a == CUBLAS_OP_T ? 'T' : 'N',
              p->op_b == CUBLAS_OP_T ? 'T' : 'N', p->m, p->n, p->k, p->pad, (double)p->alpha, (double)p->beta);
-    test_floats(label, o.c, expected, o.count_c, 1e-6, 2e-6 * sqrt((double)p->k) + 1e-6);
+    typed_check(type, label, o.c, expected, o.count_c, 2e-6, 5e-6 * sqrt((double)p->k) + 1e-6);
     free(o.a);
     free(o.b);
     free(o.c);
@@ -104,7 +107,7 @@ static void run_products(const void *argument)
 {
     (void)argument;
     static const int sizes[][3] = {{1, 1, 1}, {7, 5, 3}, {31, 33, 32}, {33, 1, 65}, {1, 31, 33}, {10, 64, 100},
-                                   {300, 17, 40}, {257, 515, 9}, {5, 4, 1025}};
+                                   {300, 17, 40}, {257, 515, 9}, {5, 4, 1025}, {17, 3, 2100}};
     static const float factors[][2] = {{1, 0}, {1, 1}, {0.5f, 0}, {-2, 0.25f}};
     cublasHandle_t handle = open_handle();
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
@@ -113,7 +116,8 @@ static void run_products(const void *argument)
                 .op_a = variant & 1 ? CUBLAS_OP_T : CUBLAS_OP_N, .op_b = variant & 2 ? CUBLAS_OP_T : CUBLAS_OP_N,
                 .m = sizes[s][0], .n = sizes[s][1], .k = sizes[s][2], .pad = variant % 3 == 0 ? 3 : 0,
                 .alpha = factors[variant / 4][0], .beta = factors[variant / 4][1]};
-            run_product(handle, &p);
+            FOR_EACH_TYPE(type)
+                run_product(handle, &p, type);
         }
     }
     LAUNCH(cublasDestroy(handle));
@@ -130,7 +134,7 @@ static void run_empty_products(const void *argument)
     };
     cublasHandle_t handle = open_handle();
     for (size_t i = 0; i < sizeof products / sizeof products[0]; i++)
-        run_product(handle, &products[i]);
+        run_product(handle, &products[i], ELEMENT_F32);
     LAUNCH(cublasDestroy(handle));
 }
 

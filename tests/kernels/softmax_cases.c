@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "kernels/kernels.h"
+#include "typed.h"
 
 struct shape {
     size_t rows, classes;
@@ -88,27 +89,28 @@ static void reference_row(const struct batch *b, size_t row, double scale)
 
 enum output { LOSS_ONLY, APART, IN_PLACE };
 
-static void run_softmax_shape(struct shape shape, enum output output)
+static void run_softmax_shape(enum element_type type, struct shape shape, enum output output)
 {
     struct batch b = make_batch(shape);
-    const float scale = 1.0f / 128;
+    const float scale = 1.0f / 128, loss_scale = 2;
+    const bool scaled = output == IN_PLACE;
+    void *logits = typed_device(type, b.logits, b.n, element_size(type));
     for (size_t row = 0; row < shape.rows; row++)
-        reference_row(&b, row, (double)scale);
-    float *logits = test_device(b.logits, b.n * sizeof(float), 4);
+        reference_row(&b, row, (double)scale * (scaled ? (double)loss_scale : 1));
     float *losses = test_device(b.losses, shape.rows * sizeof(float), 0);
     int32_t *labels = test_device(b.labels, shape.rows * sizeof(int32_t), 0);
-    float *gradient = output == LOSS_ONLY  ? NULL
-                      : output == IN_PLACE ? logits
-                                           : test_device(b.gradient, b.n * sizeof(float), 0);
-    LAUNCH(kernel_softmax_cross_entropy(ELEMENT_F32, losses, gradient, logits, labels, shape.rows, shape.classes, scale, NULL, test_stream));
+    void *gradient = output == LOSS_ONLY ? NULL : output == IN_PLACE ? logits : typed_device(type, b.gradient, b.n, 0);
+    const float *on_device = scaled ? test_device(&loss_scale, sizeof loss_scale, 0) : NULL;
+    LAUNCH(kernel_softmax_cross_entropy(type, losses, gradient, logits, labels, shape.rows, shape.classes, scale, on_device,
+                                        test_stream));
     test_read(b.losses, losses, shape.rows * sizeof(float));
     char label[64];
-    snprintf(label, sizeof label, "losses %zu x %zu output %d", shape.rows, shape.classes, (int)output);
+    snprintf(label, sizeof label, "losses %zu x %zu output %d of %s", shape.rows, shape.classes, (int)output, element_name(type));
     test_floats(label, b.losses, b.expected_losses, shape.rows, 1e-6, 1e-6);
     if (gradient) {
-        test_read(b.gradient, gradient, b.n * sizeof(float));
+        typed_read(type, b.gradient, gradient, b.n);
         snprintf(label, sizeof label, "gradient %zu x %zu output %d", shape.rows, shape.classes, (int)output);
-        test_floats(label, b.gradient, b.expected_gradient, b.n, 2e-6, 1e-6 * (double)scale);
+        typed_check(type, label, b.gradient, b.expected_gradient, b.n, 2e-6, 2e-6 * (double)scale);
     }
     free_batch(&b);
     test_release();
@@ -117,10 +119,12 @@ static void run_softmax_shape(struct shape shape, enum output output)
 static void run_softmax(const void *argument)
 {
     (void)argument;
-    for (size_t i = 0; i < SHAPES; i++) {
-        run_softmax_shape(shapes[i], LOSS_ONLY);
-        run_softmax_shape(shapes[i], APART);
-        run_softmax_shape(shapes[i], IN_PLACE);
+    FOR_EACH_TYPE(type) {
+        for (size_t i = 0; i < SHAPES; i++) {
+            run_softmax_shape(type, shapes[i], LOSS_ONLY);
+            run_softmax_shape(type, shapes[i], APART);
+            run_softmax_shape(type, shapes[i], IN_PLACE);
+        }
     }
 }
 
@@ -141,7 +145,7 @@ static int32_t reference_count(const struct batch *b)
 }
 
 /* Every third row is right; every fourth has its largest logit twice. */
-static void run_count_shape(struct shape shape)
+static void run_count_shape(enum element_type type, struct shape shape)
 {
     struct batch b = make_batch(shape);
     for (size_t row = 0; row < shape.rows; row++) {
@@ -152,11 +156,11 @@ static void run_count_shape(struct shape shape)
             x[row % shape.classes] = 9;
     }
     int32_t correct = 77;
+    void *logits = typed_device(type, b.logits, b.n, element_size(type));
     const int32_t expected = reference_count(&b);
-    float *logits = test_device(b.logits, b.n * sizeof(float), 4);
     int32_t *labels = test_device(b.labels, shape.rows * sizeof(int32_t), 0);
     int32_t *device_correct = test_device(&correct, sizeof correct, 0);
-    LAUNCH(kernel_count_correct(ELEMENT_F32, device_correct, logits, labels, shape.rows, shape.classes, test_stream));
+    LAUNCH(kernel_count_correct(type, device_correct, logits, labels, shape.rows, shape.classes, test_stream));
     test_read(&correct, device_correct, sizeof correct);
     if (correct != expected)
         test_fail("%zu x %zu: %d rows are right, counted %d", shape.rows, shape.classes, (int)expected, (int)correct);
@@ -168,8 +172,9 @@ static void run_count_shape(struct shape shape)
 static void run_count(const void *argument)
 {
     (void)argument;
-    for (size_t i = 0; i < SHAPES; i++)
-        run_count_shape(shapes[i]);
+    FOR_EACH_TYPE(type)
+        for (size_t i = 0; i < SHAPES; i++)
+            run_count_shape(type, shapes[i]);
 }
 
 const struct test_case softmax_cases[] = {

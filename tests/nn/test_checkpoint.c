@@ -306,7 +306,7 @@ static void test_gradients_are_saved(void **state)
 
     open_training(&t, &small, &plain, 1);
     train(&t, 1);
-    assert_int_equal(checkpoint_save_gradients(path, &t.trial.replica), EXIT_OK);
+    assert_int_equal(checkpoint_save_gradients(path, &t.trial.replica, 1), EXIT_OK);
     assert_int_equal(tensors_read(path, &file), EXIT_OK);
     assert_int_equal(file.count, t.trial.model.parameter_count);
     char *flat = flat_read(&t.trial.replica, t.trial.replica.gradients);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The mlp against PyTorch (golden_mlp.py): logits, loss, every gradient, 10 steps of SGD and of AdamW.
+ * The mlp against PyTorch (golden_mlp.py): logits, loss, every gradient, 10 steps of each optimizer,
+ * clipped and by schedules too, and the schedules' learning rates.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -141,6 +142,64 @@ static void test_adamw(void **state)
     expect_training(&settings, "adamw/");
 }
 
+static void test_nesterov(void **state)
+{
+    (void)state;
+    struct optimizer_settings settings = {
+        .kind = OPTIMIZER_SGD, .lr = 0.1f, .momentum = 0.9f, .weight_decay = 1e-4f, .nesterov = true};
+    expect_training(&settings, "nesterov/");
+}
+
+static void test_adam(void **state)
+{
+    (void)state;
+    struct optimizer_settings settings = {
+        .kind = OPTIMIZER_ADAM, .lr = 0.01f, .weight_decay = 0.01f, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f};
+    expect_training(&settings, "adam/");
+    settings.clip_norm = 1e9f; /* never clips: but then the step is counted on the device */
+    expect_training(&settings, "adam/");
+}
+
+static void test_clipped(void **state)
+{
+    (void)state;
+    struct optimizer_settings settings = {.kind = OPTIMIZER_SGD, .lr = 0.1f, .momentum = 0.9f, .clip_norm = 0.5f};
+    expect_training(&settings, "clipped/");
+}
+
+static void test_schedules(void **state)
+{
+    (void)state;
+    struct optimizer_settings settings = {.kind = OPTIMIZER_SGD, .lr = 0.1f, .momentum = 0.9f, .total_updates = STEPS};
+    settings.schedule = SCHEDULE_COSINE;
+    expect_training(&settings, "cosine/");
+    settings.schedule = SCHEDULE_LINEAR;
+    expect_training(&settings, "linear/");
+}
+
+static void test_learning_rates(void **state)
+{
+    (void)state;
+    enum { WARM_UP = 4, UPDATES = 20 };
+    static const struct {
+        const char *name;
+        enum lr_schedule schedule;
+    } schedules[] = {{"cosine", SCHEDULE_COSINE}, {"linear", SCHEDULE_LINEAR}};
+    struct optimizer_settings settings = {.lr = 1, .warmup_updates = WARM_UP, .total_updates = UPDATES};
+    float found[UPDATES];
+    for (int s = 0; s < 2; s++) {
+        settings.schedule = schedules[s].schedule;
+        for (int i = 0; i < UPDATES; i++)
+            found[i] = optimizer_lr(&settings, i);
+        expect_close(schedules[s].name, found, golden_values(&golden, "rates/", schedules[s].name, UPDATES), UPDATES);
+        assert_true(optimizer_lr(&settings, UPDATES) == 0);
+        assert_true(optimizer_lr(&settings, UPDATES + 5) == 0);
+    }
+    settings.schedule = SCHEDULE_CONSTANT;
+    assert_true(optimizer_lr(&settings, 1) == 0.5f);
+    assert_true(optimizer_lr(&settings, 7) == 1);
+}
+
 static void test_evaluation(void **state)
 {
     (void)state;
@@ -174,6 +233,11 @@ int main(void)
         cmocka_unit_test_setup(test_forward_and_gradients, fill),
         cmocka_unit_test_setup(test_sgd, fill),
         cmocka_unit_test_setup(test_adamw, fill),
+        cmocka_unit_test_setup(test_nesterov, fill),
+        cmocka_unit_test_setup(test_adam, fill),
+        cmocka_unit_test_setup(test_clipped, fill),
+        cmocka_unit_test_setup(test_schedules, fill),
+        cmocka_unit_test(test_learning_rates),
         cmocka_unit_test_setup(test_evaluation, fill),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -69,7 +69,11 @@ static const struct refusal refusals[] = {
     {"dp-train", "--seed 18446744073709551616", {"--seed 18446744073709551616", "18446744073709551615"}},
     {"dp-train", "--device tpu", {"--device tpu", "auto, cuda or soft"}},
     {"dp-train", "--device sotf", {"--device sotf", "did you mean soft?"}},
-    {"dp-train", "--optimizer adam", {"--optimizer adam", "sgd or adamw", "did you mean adamw?"}},
+    {"dp-train", "--optimizer adan", {"--optimizer adan", "sgd, adamw or adam", "did you mean adam?"}},
+    {"dp-train", "--optimizer adam --nesterov", {"--nesterov", "found adam"}},
+    {"dp-train", "--momentum 0 --nesterov", {"--nesterov", "momentum 0"}},
+    {"dp-train", "--schedule cosine --lr-warmup 5 --schedule-updates 5", {"--schedule-updates 5", "more than --lr-warmup 5"}},
+    {"dp-train", "--gradient-as-bucket-view", {"--gradient-as-bucket-view", "ddp-train"}},
     {"dp-train", "--strategy ddp", {"--strategy ddp", "dp or single"}},
     {"dp-train", "--precision fp8", {"--precision fp8", "fp32, bf16 or fp16"}},
     {"dp-train", "--global-batsh 4", {"unknown option --global-batsh", "did you mean --global-batch?"}},
@@ -211,6 +215,31 @@ static void tells_variant(void **state)
     expect_variant("ddp-train", "--bucket-cap-mb 25 --no-overlap", "no_overlap=1");
     expect_variant("ddp-train", "--optimizer adamw", "");
     expect_variant("ddp-train", "--optimizer adamw --lr 0.01", "lr=0.01");
+    expect_variant("ddp-train", "--optimizer adam --weight-decay 0.01", "weight_decay=0.01");
+    expect_variant("dp-train", "--precision bf16 --nesterov --clip-norm 0.5", "nesterov=1;clip_norm=0.5");
+    expect_variant("ddp-train", "--gradient-as-bucket-view --schedule cosine --lr-warmup 5 --lr-scale linear --gpus 4",
+                   "schedule=cosine;lr_warmup=5;lr_scale=linear;gradient_as_bucket_view=1");
+    expect_variant("dp-train", "--precision fp16 --loss-scale 1024", "loss_scale=1024");
+}
+
+/* --lr stays what was given; the optimizer gets it times 1, N or the root of N. */
+static void scales_the_learning_rate(void **state)
+{
+    static const struct {
+        const char *text;
+        float lr;
+    } cells[] = {{"--gpus 4 --lr 0.1", 0.1F},
+                 {"--gpus 4 --lr 0.1 --lr-scale linear", 0.4F},
+                 {"--gpus 4 --lr 0.1 --lr-scale sqrt", 0.2F},
+                 {"--gpus 1 --optimizer adam --lr-scale linear", 0.001F},
+                 {"--gpus 8 --optimizer adam --lr-scale linear", 0.008F}};
+    struct line line;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++) {
+        assert_int_equal(parse(&line, "ddp-train", cells[i].text), 0);
+        assert_true(options_optimizer(&line.options).lr == cells[i].lr);
+    }
 }
 
 static void finds_the_nearest_name(void **state)
@@ -233,6 +262,7 @@ int main(void)
         cmocka_unit_test(takes_both_spellings),
         cmocka_unit_test(tells_canonical_text),
         cmocka_unit_test(tells_variant),
+        cmocka_unit_test(scales_the_learning_rate),
         cmocka_unit_test(finds_the_nearest_name),
     };
 
