@@ -225,3 +225,23 @@ void screen_end(const struct engine *engine, const struct results *results)
                    ((double)results->evaluation.samples * (double)engine->model.targets));
     (void)fflush(stdout);
 }
+
+void screen_found_batch(const struct engine *engine, const struct results *results)
+{
+    const struct options *options = engine->options;
+
+    if (engine->world->rank != 0)
+        return;
+    const struct device_row *fullest = fullest_device(results);
+    printf("largest batch per device: %zu (global batch %zu; %s, %d devices of %.2f MiB)\n", engine->found_batch,
+           options->global_batch, options->strategy, options->gpus, (double)engine->device_bytes / MIB);
+    printf("device %d is the fullest: %.2f MiB:", fullest->position, (double)fullest->peak_total / MIB);
+    for (int category = 0; category < MEMORY_CATEGORIES; category++)
+        if (fullest->peak[category])
+            printf(" %s %.2f", memory_category_name((enum memory_category)category),
+                   (double)fullest->peak[category] / MIB);
+    printf("\n");
+    if (engine->dataset.train_count && options->global_batch > engine->dataset.train_count)
+        printf("the data has only %zu training samples\n", engine->dataset.train_count);
+    (void)fflush(stdout);
+}
