@@ -198,6 +198,17 @@ static void print_devices(const struct results *results)
     }
 }
 
+/* A sample of tokens has many targets, each right or wrong. */
+static void print_test(const struct evaluation *evaluation, size_t targets)
+{
+    size_t all = evaluation->samples * targets;
+
+    printf("test: %zu samples, %zu right", evaluation->samples, evaluation->correct);
+    if (targets > 1)
+        printf(" of %zu targets", all);
+    printf(": %.2f %%\n", 100 * (double)evaluation->correct / (double)all);
+}
+
 void screen_end(const struct engine *engine, const struct results *results)
 {
     struct summary summary;
@@ -220,9 +231,7 @@ void screen_end(const struct engine *engine, const struct results *results)
     if (engine->verified)
         printf("checksum %016llx after %d steps\n", (unsigned long long)engine->checksum, VERIFICATION_STEPS);
     if (results->evaluated)
-        printf("test: %zu samples, %zu right: %.2f %%\n", results->evaluation.samples, results->evaluation.correct,
-               100 * (double)results->evaluation.correct /
-                   ((double)results->evaluation.samples * (double)engine->model.targets));
+        print_test(&results->evaluation, engine->model.targets);
     (void)fflush(stdout);
 }
 

@@ -187,6 +187,44 @@ def count_threads(pid, name):
     return found
 
 
+# ---- bad files and texts ---------------------------------------------------------------------------------------------
+
+
+def test_bad_files_end_the_run():
+    """Code 4 from every rank, with found and expected, before anything is trained."""
+    with folder() as path:
+        make_pictures(path, 40, [0])
+        images = os.path.join(path, "train-images-idx3-ubyte")
+        empty, cifar = os.path.join(path, "empty.txt"), os.path.join(path, "cifar")
+        os.mkdir(cifar)
+        for name in (empty, os.path.join(cifar, "data_batch_1.bin")):
+            with open(name, "wb") as file:
+                file.write(b"x" * 100)
+        with open(images, "r+b") as file:
+            file.truncate(100)
+        for data, model in ((path, "mlp"), (empty, "gpt-nano"), (cifar, "mlp")):
+            for program in (DP, DDP):
+                run = Run([program, "--gpus", 2, "--model", model, "--data", data, "--steps", 1])
+                expect(run, 4, limit=10)
+                check("found, expected" in run.err and "loss" not in run.out, run.err)
+
+
+def test_text():
+    """A text trains a model of tokens, alike in both trainers; a model of floats is told why not."""
+    with folder() as path:
+        text = os.path.join(path, "text")
+        with open(text, "w", encoding="utf-8") as file:
+            file.write("the quick brown fox jumps over the lazy dog; " * 100)
+        common = ["--model", "gpt-nano", "--data", text, "--gpus", 2, "--global-batch", 4, "--steps", 3]
+        mine, other = train(DDP, *common, "--checksum")[0], train(DP, *common, "--checksum")[0]
+        check(mine["summary"][0]["checksum"] == other["summary"][0]["checksum"], "checksums differ")
+        check(mine["summary"][0]["test_samples"] == other["summary"][0]["test_samples"] == 4500 // 129 // 10, "the last tenth")
+        check(mine["step"][-1]["loss"] < mine["step"][0]["loss"], f"{mine['step']}")
+        run = Run([DP, "--data", text, "--steps", 1])
+        expect(run, 2, limit=10)
+        check("model of tokens" in run.err, run.err)
+
+
 # ---- surroundings ----------------------------------------------------------------------------------------------------
 
 
