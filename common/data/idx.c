@@ -4,6 +4,8 @@
  */
 #include "data/idx.h"
 
+#include <stdio.h>
+
 #include "data/gzip.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
@@ -71,13 +73,15 @@ int idx_parse_gzip(struct idx *idx, const char *name, const void *data, size_t b
 {
     uint8_t header[4 + 4 * IDX_MAX_DIMENSIONS] = {0};
     size_t unpacked = 0;
+    char unpacked_name[1100];
 
     *content = NULL;
+    snprintf(unpacked_name, sizeof unpacked_name, "%s, unpacked", name);
     int status = gzip_length(name, data, bytes, &unpacked);
     if (!status)
         status = gzip_begin(name, data, bytes, header, unpacked < sizeof header ? unpacked : sizeof header);
     if (!status)
-        status = parse_header(idx, name, header, unpacked, dimensions);
+        status = parse_header(idx, unpacked_name, header, unpacked, dimensions);
     if (!status)
         status = gzip_unpack(name, data, bytes, unpacked, content);
     if (!status)

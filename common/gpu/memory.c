@@ -153,6 +153,13 @@ int gpu_malloc_pinned(void **pointer, size_t bytes)
     return vendor_is_resource_error(error) ? EXIT_RESOURCE : EXIT_CHECK_FAILED;
 }
 
+void memory_forget_refusal(void)
+{
+    pthread_mutex_lock(&lock);
+    refused = false;
+    pthread_mutex_unlock(&lock);
+}
+
 void gpu_free(void *pointer)
 {
     if (!pointer)

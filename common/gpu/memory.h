@@ -28,6 +28,8 @@ int gpu_malloc(void **pointer, size_t bytes, enum memory_category category);
 
 /* Has gpu_malloc failed for want of device memory since the process began? Tells it from a device that is not there. */
 bool memory_was_refused(void);
+/* From now on it has not: for a search that goes on after a refusal. */
+void memory_forget_refusal(void);
 
 /* Pinned host memory, freed by cudaFreeHost; else as gpu_malloc, and counted nowhere. */
 int gpu_malloc_pinned(void **pointer, size_t bytes);

@@ -91,6 +91,8 @@ static int open_local(struct engine *engine)
 
     TRY(check_paths(engine));
     TRY(engine_open_data(options, &engine->dataset, &engine->model));
+    if (options->find_batch)
+        return EXIT_OK;
     engine->drawn = calloc(options->global_batch + 1, (1 + LOADER_PREFETCH) * sizeof *engine->drawn);
     if (!engine->drawn) {
         log_error("global batch: no memory for %d x %zu indices", 1 + LOADER_PREFETCH, options->global_batch);
@@ -152,6 +154,8 @@ static int prepare(struct engine *engine)
 
     TRY(world_agree(world, open_local(engine)));
     TRY(world_agree(world, count_devices(engine)));
+    if (engine->options->find_batch)
+        return EXIT_OK;
     TRY(world_agree(world, open_strategy(engine)));
     TRY(world_agree(world, count_steps(engine)));
     set_schedule(engine);
@@ -197,6 +201,11 @@ static int run_all(struct engine *engine, struct results *results)
     struct evaluation evaluation = {0};
 
     TRY(prepare(engine));
+    if (options->find_batch) {
+        TRY(engine_find_batch(engine, results));
+        engine->complete = true;
+        return EXIT_OK;
+    }
     screen_start(engine);
     TRY(engine_warm_up(engine));
     TRY(engine_run_timed(engine));
@@ -278,6 +287,11 @@ int engine_configure(const struct options *options, int devices)
     };
 
     TRY(engine_check_backend(options));
+    if (options->find_batch && strcmp(gpu_backend_name(), "soft") != 0) {
+        log_error("--find-batch: only soft GPUs can try batches without memory; this run uses CUDA: add --device soft "
+                  "--device-memory MIB");
+        return EXIT_RESOURCE;
+    }
     return gpu_configure(&settings);
 }
 

@@ -70,6 +70,9 @@ struct engine {
     struct trace trace;
     bool scaled; /* fp16: there is a loss scale */
     bool verified;
+    struct options tried;                /* --find-batch: what `options` points to, with the batch that is tried */
+    size_t found_batch;                  /* per device; 0: not looked for */
+    size_t device_bytes;                 /* that each device may hold; likewise */
     bool complete;                       /* all that was planned has been done: nobody waits for anybody */
     uint64_t checksum;                   /* after the verification */
     double busy_before[RUN_MAX_DEVICES]; /* seconds, by device of this rank, when the timed steps began */
@@ -90,6 +93,13 @@ int engine_run_timed(struct engine *engine);
 
 /* The test set, every sample once over all ranks. Rank 0 gets the sum. */
 int engine_evaluate(struct engine *engine, struct evaluation *total);
+
+/* ---- find_batch.c ---- */
+
+/* --find-batch, in place of training: fills *results for the largest batch per device that fits. All ranks. */
+int engine_find_batch(struct engine *engine, struct results *results);
+/* The device that holds most at that batch. */
+const struct device_row *fullest_device(const struct results *results);
 
 /* ---- engine_results.c ---- */
 
@@ -125,6 +135,7 @@ void screen_start(const struct engine *engine);
 void screen_step(const struct engine *engine, const char *what, int step, int steps, const struct step_result *result,
                  double seconds);
 void screen_end(const struct engine *engine, const struct results *results);
+void screen_found_batch(const struct engine *engine, const struct results *results);
 
 /* Mean over the samples' targets or their sum, as --loss says; NAN without samples or without values. */
 double engine_loss(const struct engine *engine, double sum, uint64_t samples);

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "gpu/backend.h"
 #include "gpu/memory.h"
 #include "run/schedule.h"
 #include "sys/exit_codes.h"
@@ -40,7 +41,7 @@ int feed_make_resident(const struct dataset *dataset, const uint32_t *indices, s
     GPU_TRY(cudaSetDevice(replica->device));
     TRY(gpu_malloc(values, rows * replica->model->input_bytes, MEMORY_DATA));
     TRY(gpu_malloc((void **)labels, rows * replica->model->label_bytes, MEMORY_DATA));
-    return rows ? fill_resident(dataset, indices, rows, replica, *values, *labels) : EXIT_OK;
+    return rows && gpu_executes() ? fill_resident(dataset, indices, rows, replica, *values, *labels) : EXIT_OK;
 }
 
 /* The rows that this device sees in an update, in the order in which it sees them: synthetic sample i is row i. */

@@ -215,12 +215,17 @@ static int check_optimizer(const struct options *options)
     return EXIT_OK;
 }
 
-/* Without values there is nothing to prove, to keep or to go on from. */
+/* Without values there is nothing to prove, to keep or to go on from; without a step nothing to record. */
 static int check_shape_only(const struct options *options)
 {
+    if (options->find_batch && (options->record || options->trace)) {
+        log_error("--find-batch runs no step: it does not go with --record or --trace");
+        return EXIT_USAGE;
+    }
     if (!options->shape_only || !(options->checksum || options->save || options->save_gradients || options->resume))
         return EXIT_OK;
-    log_error("--shape-only computes no values: it does not go with --checksum, --save, --save-gradients or --resume");
+    log_error("--%s computes no values: it does not go with --checksum, --save, --save-gradients or --resume",
+              options->find_batch ? "find-batch" : "shape-only");
     return EXIT_USAGE;
 }
 
@@ -257,6 +262,7 @@ static int resolve(const struct command_line *line)
         log_error("--loss-average ranks: dp-train takes one mean over the whole batch; expected samples");
         return EXIT_USAGE;
     }
+    options->shape_only = options->shape_only || options->find_batch;
     if (check_shape_only(options) || check_optimizer(options))
         return EXIT_USAGE;
     set_optimizer_defaults(&options->optimizer, is_given(line, "lr"), is_given(line, "weight-decay"));

@@ -48,6 +48,7 @@ struct options {
     double timeout;                                                     /* seconds, collective limit; 30 */
     const char *json, *trace, *record, *save, *resume, *save_gradients; /* paths or NULL */
     bool shape_only, checksum;
+    bool find_batch;   /* implies shape_only */
     bool device_count; /* --device-count (dp-train and ddp-train ask their backends): print it and end */
     enum dp_transport dp_transport;
     enum dp_loss dp_loss;

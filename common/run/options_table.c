@@ -97,6 +97,8 @@ const struct option_row option_rows[] = {
      .meaning = "limit of a collective and of a step"},
     {"shape-only", OPTION_FLAG, FOR_BOTH, SCOPE_RUN, MEMBER(shape_only), .key = "shape_only",
      .meaning = "soft GPUs: record the graph and compute nothing"},
+    {"find-batch", OPTION_FLAG, FOR_BOTH, SCOPE_RUN, MEMBER(find_batch), .key = "find_batch",
+     .meaning = "soft GPUs: the largest batch per device that fits; trains nothing"},
 
     /* what is written */
     {"json", OPTION_TEXT, FOR_BOTH, SCOPE_LOCAL, MEMBER(json), .value = "FILE",
@@ -156,7 +158,8 @@ void options_set_defaults(struct options *options, const char *program)
         .steps = 20,
         .warmup = 3,
         .precision = "fp32",
-        .optimizer = {.lr = 0.01F, .momentum = 0.9F, .beta1 = 0.9F, .beta2 = 0.999F, .epsilon = 1e-8F, .loss_scale = 65536},
+        .optimizer =
+            {.lr = 0.01F, .momentum = 0.9F, .beta1 = 0.9F, .beta2 = 0.999F, .epsilon = 1e-8F, .loss_scale = 65536},
         .seed = 1,
         .accumulate = 1,
         .loaders = 1,

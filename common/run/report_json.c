@@ -120,6 +120,25 @@ static void write_ledger(FILE *out, const struct ledger *ledger)
     }
 }
 
+/* The batch, and the bytes on the device that holds most at it. */
+static void write_found_batch(FILE *out, const struct engine *engine, const struct results *results)
+{
+    const struct device_row *fullest = fullest_device(results);
+    char name[48];
+
+    json_begin(out, "find_batch");
+    json_unsigned(out, "batch_per_gpu", engine->found_batch);
+    json_unsigned(out, "global_batch", engine->options->global_batch);
+    json_unsigned(out, "device_bytes", engine->device_bytes);
+    json_integer(out, "fullest_device", fullest->position);
+    json_unsigned(out, "total_bytes", fullest->peak_total);
+    for (int category = 0; category < MEMORY_CATEGORIES; category++) {
+        snprintf(name, sizeof name, "%s_bytes", memory_category_name((enum memory_category)category));
+        json_unsigned(out, name, fullest->peak[category]);
+    }
+    json_end(out);
+}
+
 static double formula_mib(const struct ledger *ledger)
 {
     double bytes = 0;
@@ -212,6 +231,8 @@ int report_json(const struct engine *engine, const struct results *results, int 
     write_header(out, engine);
     if (results) {
         write_steps(out, engine, results);
+        if (engine->found_batch)
+            write_found_batch(out, engine, results);
         for (size_t i = 0; i < results->device_count; i++)
             write_device(out, engine, results, &results->devices[i]);
         write_ledger(out, &results->ledger);

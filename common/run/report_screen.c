@@ -198,6 +198,17 @@ static void print_devices(const struct results *results)
     }
 }
 
+/* A sample of tokens has many targets, each right or wrong. */
+static void print_test(const struct evaluation *evaluation, size_t targets)
+{
+    size_t all = evaluation->samples * targets;
+
+    printf("test: %zu samples, %zu right", evaluation->samples, evaluation->correct);
+    if (targets > 1)
+        printf(" of %zu targets", all);
+    printf(": %.2f %%\n", 100 * (double)evaluation->correct / (double)all);
+}
+
 void screen_end(const struct engine *engine, const struct results *results)
 {
     struct summary summary;
@@ -223,8 +234,26 @@ void screen_end(const struct engine *engine, const struct results *results)
     if (engine->verified)
         printf("checksum %016llx after %d steps\n", (unsigned long long)engine->checksum, VERIFICATION_STEPS);
     if (results->evaluated)
-        printf("test: %zu samples, %zu right: %.2f %%\n", results->evaluation.samples, results->evaluation.correct,
-               100 * (double)results->evaluation.correct /
-                   ((double)results->evaluation.samples * (double)engine->model.targets));
+        print_test(&results->evaluation, engine->model.targets);
+    (void)fflush(stdout);
+}
+
+void screen_found_batch(const struct engine *engine, const struct results *results)
+{
+    const struct options *options = engine->options;
+
+    if (engine->world->rank != 0)
+        return;
+    const struct device_row *fullest = fullest_device(results);
+    printf("largest batch per device: %zu (global batch %zu; %s, %d devices of %.2f MiB)\n", engine->found_batch,
+           options->global_batch, options->strategy, options->gpus, (double)engine->device_bytes / MIB);
+    printf("device %d is the fullest: %.2f MiB:", fullest->position, (double)fullest->peak_total / MIB);
+    for (int category = 0; category < MEMORY_CATEGORIES; category++)
+        if (fullest->peak[category])
+            printf(" %s %.2f", memory_category_name((enum memory_category)category),
+                   (double)fullest->peak[category] / MIB);
+    printf("\n");
+    if (engine->dataset.train_count && options->global_batch > engine->dataset.train_count)
+        printf("the data has only %zu training samples\n", engine->dataset.train_count);
     (void)fflush(stdout);
 }

@@ -17,7 +17,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const char *program = "";
 static int own_rank = -1;
-static bool quiet;
+static bool quiet, muted;
 static char last_error[LINE_BYTES];
 
 void log_set_program(const char *name)
@@ -38,6 +38,13 @@ void log_set_quiet(bool on)
 {
     pthread_mutex_lock(&lock);
     quiet = on;
+    pthread_mutex_unlock(&lock);
+}
+
+void log_set_muted(bool on)
+{
+    pthread_mutex_lock(&lock);
+    muted = on;
     pthread_mutex_unlock(&lock);
 }
 
@@ -81,6 +88,8 @@ static void write_whole(const char *text, size_t bytes)
 static void write_line(const char *kind, const char *text)
 {
     char line[LINE_BYTES + 256];
+    if (muted)
+        return;
     size_t length = write_prefix(line, sizeof(line) - 1);
     int rest = snprintf(line + length, sizeof(line) - 1 - length, "%s%s", kind, text);
     if (rest > 0)

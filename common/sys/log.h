@@ -26,6 +26,7 @@ void log_set_quiet(bool quiet); /* drops log_info */
 /* Says and forgets what the program that became this one has left to say (ENV_NOTE): by log_info. */
 #define ENV_NOTE "DPBENCH_NOTE"
 void log_note(void);
+void log_set_muted(bool muted);          /* drops all; log_last_error still tells */
 /* The text of this process's last log_error ("" if none): the reason column of a failed run. */
 const char *log_last_error(void);
 /* Another process's text becomes this one's last error; it has printed it itself. */

@@ -6,10 +6,10 @@
 import contextlib
 import json
 import os
-import struct
 import sys
 import tempfile
 
+from pictures import make_pictures
 from processes import Run, check, expect, run_tests
 
 DDP, DP = sys.argv[1:3]
@@ -37,20 +37,6 @@ def train(program, *arguments, env=None):
 
 def summary(*arguments, **options):
     return train(*arguments, **options)[0]["summary"][0]
-
-
-def write_idx(path, sizes, values):
-    with open(path, "wb") as file:
-        file.write(struct.pack(f">I{len(sizes)}I", 0x800 + len(sizes), *sizes) + bytes(values))
-
-
-def make_pictures(path, train_count, labels):
-    """MNIST's files: sample i shows one bright pixel, its class i % 10; the test set claims `labels`."""
-    for prefix, classes in (("train", [i % 10 for i in range(train_count)]), ("t10k", labels)):
-        shown = [i % 10 for i in range(len(classes))]
-        pixels = [255 * (p == shown[i]) for i in range(len(classes)) for p in range(12)]
-        write_idx(os.path.join(path, f"{prefix}-images-idx3-ubyte"), (len(classes), 3, 4), pixels)
-        write_idx(os.path.join(path, f"{prefix}-labels-idx1-ubyte"), (len(classes),), classes)
 
 
 # ---- evaluation ------------------------------------------------------------------------------------------------------
@@ -199,6 +185,44 @@ def count_threads(pid, name):
     except OSError:
         pass
     return found
+
+
+# ---- bad files and texts ---------------------------------------------------------------------------------------------
+
+
+def test_bad_files_end_the_run():
+    """Code 4 from every rank, with found and expected, before anything is trained."""
+    with folder() as path:
+        make_pictures(path, 40, [0])
+        images = os.path.join(path, "train-images-idx3-ubyte")
+        empty, cifar = os.path.join(path, "empty.txt"), os.path.join(path, "cifar")
+        os.mkdir(cifar)
+        for name in (empty, os.path.join(cifar, "data_batch_1.bin")):
+            with open(name, "wb") as file:
+                file.write(b"x" * 100)
+        with open(images, "r+b") as file:
+            file.truncate(100)
+        for data, model in ((path, "mlp"), (empty, "gpt-nano"), (cifar, "mlp")):
+            for program in (DP, DDP):
+                run = Run([program, "--gpus", 2, "--model", model, "--data", data, "--steps", 1])
+                expect(run, 4, limit=10)
+                check("found, expected" in run.err and "loss" not in run.out, run.err)
+
+
+def test_text():
+    """A text trains a model of tokens, alike in both trainers; a model of floats is told why not."""
+    with folder() as path:
+        text = os.path.join(path, "text")
+        with open(text, "w", encoding="utf-8") as file:
+            file.write("the quick brown fox jumps over the lazy dog; " * 100)
+        common = ["--model", "gpt-nano", "--data", text, "--gpus", 2, "--global-batch", 4, "--steps", 3]
+        mine, other = train(DDP, *common, "--checksum")[0], train(DP, *common, "--checksum")[0]
+        check(mine["summary"][0]["checksum"] == other["summary"][0]["checksum"], "checksums differ")
+        check(mine["summary"][0]["test_samples"] == other["summary"][0]["test_samples"] == 4500 // 129 // 10, "the last tenth")
+        check(mine["step"][-1]["loss"] < mine["step"][0]["loss"], f"{mine['step']}")
+        run = Run([DP, "--data", text, "--steps", 1])
+        expect(run, 2, limit=10)
+        check("model of tokens" in run.err, run.err)
 
 
 # ---- surroundings ----------------------------------------------------------------------------------------------------
