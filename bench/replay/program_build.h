@@ -25,6 +25,9 @@ struct task_list *build_stream(const struct build *build, int device_ordinal, in
 bool build_in_window(const struct build *build, const struct soft_record_entry *entry);
 int build_no_memory(const struct build *build);
 
+/* Collectives of the streams' tasks. */
+int build_collectives(struct build *build);
+
 /* Threads, jobs and the steps' ends. */
 int build_threads(struct build *build);
 

@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "config.h"
-#include "sys/nearest.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
+#include "sys/nearest.h"
 
 static const char usage[] =
     "Usage: replay RECORD... --machine NAME|FILE [OPTION]...\n"

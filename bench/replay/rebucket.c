@@ -78,20 +78,27 @@ static void emit_wait(struct pass *pass, int stream, uint32_t event, int range)
          (struct task){.kind = TASK_EVENT_WAIT, .range = (uint8_t)range, .number = event, .name = "event_wait"});
 }
 
-static void close_bucket(struct pass *pass)
+/* A collective of the new program like `pattern`; its number. */
+static uint32_t add_collective(struct pass *pass, const struct collective *pattern, double bytes)
 {
     struct program *program = pass->new;
     uint32_t number = program->collective_count;
     struct collective *larger = realloc(program->collectives, (number + 1) * sizeof(*larger));
     if (!larger) {
         pass->failed = true;
-        return;
+        return 0;
     }
     program->collectives = larger;
-    program->collectives[number] = *pass->pattern;
-    program->collectives[number].bytes = pass->held;
+    program->collectives[number] = *pattern;
+    program->collectives[number].bytes = bytes;
     program->collectives[number].sequence = OWN_SEQUENCES + number;
     program->collective_count++;
+    return number;
+}
+
+static void close_bucket(struct pass *pass)
+{
+    uint32_t number = add_collective(pass, pass->pattern, pass->held);
     emit_wait(pass, pass->communication, emit_event(pass, pass->compute, MARK_NONE, PLAY_ALLREDUCE_EXPOSED),
               PLAY_ALLREDUCE_EXPOSED);
     emit_event(pass, pass->communication, MARK_NONE, PLAY_ALLREDUCE_EXPOSED);
@@ -143,8 +150,14 @@ static void pass_task(struct pass *pass, const struct operation *operation)
     int stream = operation->stream;
     if (task->range == PLAY_UPDATE)
         pass->dropping = false;
-    if (task->range != PLAY_ALLREDUCE_EXPOSED && !pass->dropping)
-        emit(pass, stream, *task);
+    if (task->range != PLAY_ALLREDUCE_EXPOSED && !pass->dropping) {
+        struct task kept = *task;
+        if (task->kind == TASK_COLLECTIVE) { /* of buffers: not the buckets' */
+            const struct collective *own = &pass->old->collectives[task->number];
+            kept.number = add_collective(pass, own, own->bytes);
+        }
+        emit(pass, stream, kept);
+    }
     if (is_gradient(task))
         gradient_ready(pass, task);
     if (task->kind == TASK_EVENT && task->mark == MARK_PHASE + PLAY_BACKWARD && !pass->dropping) {

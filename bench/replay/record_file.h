@@ -11,9 +11,10 @@
 
 #include "softgpu/record.h"
 
-#define RECORD_MAX_STRINGS 65536 /* names of a file: 256 KiB of offsets, all that is allocated beside the file itself  \
-                                  */
-#define RECORD_MAX_COST 1e18     /* floating point operations or bytes of one task */
+#define RECORD_MAX_STRINGS                                                                                             \
+    65536                    /* names of a file: 256 KiB of offsets, all that is allocated beside the file itself      \
+                              */
+#define RECORD_MAX_COST 1e18 /* floating point operations or bytes of one task */
 
 struct record_file {
     const char *path; /* borrowed; for messages */

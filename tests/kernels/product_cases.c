@@ -228,29 +228,9 @@ static void run_bf16(const void *argument)
 
 /* ---- batches ------------------------------------------------------------------------------------------------------------- */
 
-/* x as its type can hold it. */
-static void round_floats(float *x, size_t n, enum element_type type)
-{
-    void *rounded = test_device(x, n * element_size(type), 0);
-    float *floats = test_device(x, n * sizeof *x, 0);
-    LAUNCH(kernel_cast(type, rounded, ELEMENT_F32, floats, n, test_stream));
-    LAUNCH(kernel_cast(ELEMENT_F32, floats, type, rounded, n, test_stream));
-    test_read(x, floats, n * sizeof *x);
-}
-
-/* A device copy of the floats x in `type`. */
-static void *typed_device(const float *x, size_t n, enum element_type type)
-{
-    const float *floats = test_device(x, n * sizeof *x, 0);
-    void *typed = test_device(x, n * element_size(type), 0);
-    LAUNCH(kernel_cast(type, typed, ELEMENT_F32, floats, n, test_stream));
-    return typed;
-}
-
 /* A batch of p, with `gap` elements between matrices; shared: one A serves all. Gaps must stay untouched. */
 static void run_batch(cublasHandle_t handle, const struct product *p, int batch, int gap, bool shared, enum element_type type)
 {
-    static const double relative[] = {[ELEMENT_F32] = 1e-6, [ELEMENT_BF16] = 4e-3, [ELEMENT_F16] = 5e-4}; /* half a last place */
     const struct operands one = make_operands(p);
     const size_t entries = (size_t)batch, stride_a = shared ? 0 : one.count_a + (size_t)gap;
     const size_t stride_b = one.count_b + (size_t)gap, stride_c = one.count_c + (size_t)gap;
@@ -260,9 +240,8 @@ static void run_batch(cublasHandle_t handle, const struct product *p, int batch,
     test_random(a, n_a, 63);
     test_random(b, n_b, 64);
     test_random(c, n_c, 65);
-    round_floats(a, n_a, type);
-    round_floats(b, n_b, type);
-    round_floats(c, n_c, type);
+    const void *device_a = typed_device(type, a, n_a, 4), *device_b = typed_device(type, b, n_b, 0);
+    void *device_c = typed_device(type, c, n_c, 0);
     for (size_t i = 0; i < n_c; i++)
         expected[i] = (double)c[i];
     for (size_t i = 0; i < entries; i++) {
@@ -274,18 +253,14 @@ static void run_batch(cublasHandle_t handle, const struct product *p, int batch,
         memcpy(expected + i * stride_c, result, one.count_c * sizeof *result);
         free(result);
     }
-    const void *device_a = typed_device(a, n_a, type), *device_b = typed_device(b, n_b, type);
-    void *device_c = typed_device(c, n_c, type);
     const cudaDataType_t blas = element_blas_type(type);
     LAUNCH(cublasGemmStridedBatchedEx(handle, p->op_a, p->op_b, p->m, p->n, p->k, &p->alpha, device_a, blas, one.lda,
                                       (long long)stride_a, device_b, blas, one.ldb, (long long)stride_b, &p->beta, device_c, blas,
                                       one.ldc, (long long)stride_c, batch, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
-    float *floats = test_device(c, n_c * sizeof *c, 0);
-    LAUNCH(kernel_cast(ELEMENT_F32, floats, type, device_c, n_c, test_stream));
-    test_read(c, floats, n_c * sizeof *c);
+    typed_read(type, c, device_c, n_c);
     char label[112];
     snprintf(label, sizeof label, "%s: %d x (%d x %d x %d) pad %d gap %d ops %d%d", element_name(type), batch, p->m, p->n, p->k, p->pad, gap, p->op_a, p->op_b);
-    test_floats(label, c, expected, n_c, relative[type], 2e-6 * sqrt((double)p->k) + 1e-6);
+    typed_check(type, label, c, expected, n_c, 1e-6, 2e-6 * sqrt((double)p->k) + 1e-6);
     float *memory[] = {a, b, c, one.a, one.b, one.c};
     for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++)
         free(memory[i]);
@@ -304,8 +279,8 @@ static void run_batches(const void *argument)
                 .op_a = variant & 1 ? CUBLAS_OP_T : CUBLAS_OP_N, .op_b = variant & 2 ? CUBLAS_OP_T : CUBLAS_OP_N,
                 .m = sizes[s][1], .n = sizes[s][2], .k = sizes[s][3], .pad = variant % 3,
                 .alpha = variant & 4 ? 0.5f : 1, .beta = variant & 4 ? 1 : 0};
-            for (int type = ELEMENT_F32; type <= ELEMENT_F16; type++)
-                run_batch(handle, &p, sizes[s][0], variant % 2 * 7, variant == 3, (enum element_type)type);
+            FOR_EACH_TYPE(type)
+                run_batch(handle, &p, sizes[s][0], variant % 2 * 7, variant == 3, type);
         }
     }
     const struct product p = {CUBLAS_OP_N, CUBLAS_OP_N, 5, 7, 0, 1, 1, 0};

@@ -86,6 +86,26 @@ def check_what_if():
     assert slow["step_ms"] > answer(path("p2p"), "--machine", "pcie4x4")["step_ms"]
 
 
+def check_buckets():
+    """Other buckets in the replay are what DDP does with other buckets."""
+    for cap in ("25", "4", "9"):
+        record("ddp-train", "wide" + cap, "--gpus", "2", "--steps", "2", "--width", "1024", "--bucket-cap-mb", cap)
+    steps = set()
+    for cap in ("25", "4", "9"):
+        done = answer(path(f"wide{cap}.0"), path(f"wide{cap}.1"), "--machine", "pcie4x4")
+        made = answer(path("wide25.0"), path("wide25.1"), "--machine", "pcie4x4", "--bucket-cap-mb", cap)
+        for key in ("step_ms", "backward_ms", "allreduce_exposed_ms", "comm_hidden_ms", "comm_mib"):
+            assert made[key] == done[key], (cap, key, made[key], done[key])
+        steps.add(done["step_ms"])
+    assert len(steps) > 1, steps
+    # a model with buffers: their broadcasts are collectives too, and stay
+    record("ddp-train", "buffers", "--gpus", "2", "--steps", "2", "--model", "resnet20")
+    files = [path("buffers.0"), path("buffers.1")]
+    plain, made = answer(*files, "--machine", "a100x8"), answer(*files, "--machine", "a100x8", "--bucket-cap-mb", "25")
+    for key in plain:
+        assert key == "variant" or plain[key] == made[key], (key, plain[key], made[key])
+
+
 def check_refusals():
     files = [path(f"ddp.{rank}") for rank in range(4)]
     assert "give all ranks' records" in replay(*files[:3], "--machine", "a100x8", code=4)
@@ -135,6 +155,7 @@ def main():
     check_bytes(dp, p2p, ddp)
     check_breakdown()
     check_what_if()
+    check_buckets()
     check_refusals()
     check_rows()
     check_growth()
