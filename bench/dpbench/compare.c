@@ -19,10 +19,18 @@ bool compare_promises_bits(const cJSON *header)
 {
     double gpus = record_number(header, "gpus"), batch = record_number(header, "global_batch");
     if (!(gpus >= 1) || !(batch >= 1) || !text_is(record_text(header, "backend"), "soft") ||
-        !text_is(record_text(header, "precision"), "fp32") || record_number(header, "accumulate") != 1)
+        text_is(record_text(header, "precision"), "fp16") || record_number(header, "accumulate") != 1)
         return false;
     long n = (long)gpus;
     return (n & (n - 1)) == 0 && (long)batch % n == 0;
+}
+
+static double gradient_tolerance(const struct record *record)
+{
+    const char *precision = record_text(record->summary, "precision");
+    return text_is(precision, "bf16")   ? GRADIENT_TOLERANCE_BF16
+           : text_is(precision, "fp16") ? GRADIENT_TOLERANCE_FP16
+                                        : GRADIENT_TOLERANCE;
 }
 
 /* Fills loss, gradient and, if one is beyond its tolerance, reason. */
@@ -30,6 +38,7 @@ static void compare_values(const struct record *record, const char *gradients, c
                            const char *gradients_reference, struct comparison *comparison)
 {
     double a = record_number(record->summary, "loss_last"), b = record_number(reference->summary, "loss_last");
+    double tolerance = gradient_tolerance(record);
     comparison->loss = fabs(a - b) / fabs(b);
     if (!(comparison->loss <= LOSS_TOLERANCE))
         snprintf(comparison->reason, sizeof comparison->reason, "last loss %.9g, reference %.9g: not within 1 %%", a,
@@ -40,11 +49,11 @@ static void compare_values(const struct record *record, const char *gradients, c
     if (compare_gradients(gradients, gradients_reference, &comparison->gradient, tensor, sizeof tensor))
         snprintf(comparison->reason, sizeof comparison->reason, "gradients could not be compared: %s and %s", gradients,
                  gradients_reference);
-    else if (!(comparison->gradient <= GRADIENT_TOLERANCE))
+    else if (!(comparison->gradient <= tolerance))
         snprintf(comparison->reason, sizeof comparison->reason,
                  "gradient of %s differs by %.3g of its largest element, "
-                 "allowed %.0e",
-                 tensor, comparison->gradient, GRADIENT_TOLERANCE);
+                 "allowed %.1e",
+                 tensor, comparison->gradient, tolerance);
 }
 
 void compare_runs(const struct record *record, const char *gradients, const struct record *reference,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Did two runs train the same model? (design: equivalence in the same run.) Bit for bit where that is promised: soft
- * GPUs, fp32, N a power of two, equal shards, no accumulation. Else the gradients of step 1 within 1e-5 of each
- * tensor's largest element, and the final loss within 1 %.
+ * GPUs, fp32 or bf16, N a power of two, equal shards, no accumulation. Else the gradients of step 1 within 1e-5 (bf16
+ * 2^-5, fp16 2^-8) of each tensor's largest element, and the final loss within 1 %.
  */
 #ifndef DPBENCH_COMPARE_H
 #define DPBENCH_COMPARE_H
@@ -13,6 +13,9 @@
 #include "record.h"
 
 #define GRADIENT_TOLERANCE 1e-5 /* fp32 */
+/* Four units in the last place of the largest element; one is usual (docs/models.md). */
+#define GRADIENT_TOLERANCE_BF16 0x1p-5
+#define GRADIENT_TOLERANCE_FP16 0x1p-8
 #define LOSS_TOLERANCE 0.01
 
 enum equality { EQUAL_NA, EQUAL_NO, EQUAL_TOLERANCE, EQUAL_BIT };

@@ -97,11 +97,11 @@ static void other_tensors_are_refused(void **state)
 
 /* ---- the rule -------------------------------------------------------------------------------- */
 
-static cJSON *header(const char *backend, int gpus, int batch, int accumulate)
+static cJSON *header(const char *backend, const char *precision, int gpus, int batch, int accumulate)
 {
     char *text =
-        text_format("{\"backend\":\"%s\",\"precision\":\"fp32\",\"gpus\":%d,\"global_batch\":%d,\"accumulate\":%d}",
-                    backend, gpus, batch, accumulate);
+        text_format("{\"backend\":\"%s\",\"precision\":\"%s\",\"gpus\":%d,\"global_batch\":%d,\"accumulate\":%d}",
+                    backend, precision, gpus, batch, accumulate);
     cJSON *object = cJSON_Parse(text);
     free(text);
     assert_non_null(object);
@@ -112,26 +112,30 @@ static void bits_are_promised_where_the_design_says(void **state)
 {
     (void)state;
     static const struct {
-        const char *backend;
+        const char *backend, *precision;
         int gpus, batch, accumulate;
         bool promised;
     } cases[] = {
-        {"soft", 1, 128, 1, true},  {"soft", 2, 128, 1, true},  {"soft", 8, 128, 1, true},  {"soft", 3, 129, 1, false},
-        {"soft", 4, 130, 1, false}, {"soft", 4, 128, 2, false}, {"cuda", 4, 128, 1, false}, {"soft", 6, 126, 1, false},
+        {"soft", "fp32", 1, 128, 1, true},  {"soft", "fp32", 2, 128, 1, true},  {"soft", "fp32", 8, 128, 1, true},
+        {"soft", "fp32", 3, 129, 1, false}, {"soft", "fp32", 4, 130, 1, false}, {"soft", "fp32", 4, 128, 2, false},
+        {"cuda", "fp32", 4, 128, 1, false}, {"soft", "fp32", 6, 126, 1, false}, {"soft", "bf16", 2, 128, 1, true},
+        {"soft", "fp16", 2, 128, 1, false}, {"cuda", "bf16", 2, 128, 1, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        cJSON *object = header(cases[i].backend, cases[i].gpus, cases[i].batch, cases[i].accumulate);
+        cJSON *object = header(cases[i].backend, cases[i].precision, cases[i].gpus, cases[i].batch, cases[i].accumulate);
         assert_int_equal(compare_promises_bits(object), cases[i].promised);
         cJSON_Delete(object);
     }
 }
 
-static enum equality compare(const char *checksum, double loss, float element, bool promised, bool with_gradients)
+static enum equality compare_in(const char *precision, const char *checksum, double loss, float element, bool promised,
+                                bool with_gradients)
 {
     float weight[] = {0.5F, -1, 0.25F, 2}, bias[] = {0.125F, 0.75F}, other[] = {0.5F, element, 0.25F, 2};
     write_gradients(file_a, other, bias);
     write_gradients(file_b, weight, bias);
-    char *mine = text_format("{\"type\":\"summary\",\"checksum\":\"%s\",\"loss_last\":%.9g}", checksum, loss);
+    char *mine = text_format("{\"type\":\"summary\",\"precision\":\"%s\",\"checksum\":\"%s\",\"loss_last\":%.9g}", precision,
+                             checksum, loss);
     cJSON *a = cJSON_Parse(mine),
           *b = cJSON_Parse("{\"type\":\"summary\",\"checksum\":\"0123456789abcdef\",\"loss_last\":2}");
     struct record record = {.summary = a}, reference = {.summary = b};
@@ -143,6 +147,22 @@ static enum equality compare(const char *checksum, double loss, float element, b
     cJSON_Delete(b);
     free(mine);
     return comparison.equal;
+}
+
+static enum equality compare(const char *checksum, double loss, float element, bool promised, bool with_gradients)
+{
+    return compare_in("fp32", checksum, loss, element, promised, with_gradients);
+}
+
+/* The largest element is 2: 4 units in the last place are 1/16 in bfloat16, 1/128 in half. */
+static void sixteen_bits_have_limits_of_their_own(void **state)
+{
+    (void)state;
+    static const char other[] = "0123456789abcdee";
+    assert_int_equal(compare_in("bf16", other, 2, -1.06F, false, true), EQUAL_TOLERANCE);
+    assert_int_equal(compare_in("bf16", other, 2, -1.07F, false, true), EQUAL_NO);
+    assert_int_equal(compare_in("fp16", other, 2, -1.007F, false, true), EQUAL_TOLERANCE);
+    assert_int_equal(compare_in("fp16", other, 2, -1.008F, false, true), EQUAL_NO);
 }
 
 static void a_flipped_bit_is_seen(void **state)
@@ -239,6 +259,7 @@ int main(void)
         cmocka_unit_test(other_tensors_are_refused),
         cmocka_unit_test(bits_are_promised_where_the_design_says),
         cmocka_unit_test(a_flipped_bit_is_seen),
+        cmocka_unit_test(sixteen_bits_have_limits_of_their_own),
         cmocka_unit_test(a_round_takes_all_strategies_in_turn),
         cmocka_unit_test(cores_per_device_are_the_same_for_every_n),
         cmocka_unit_test(wrong_options_are_refused),
