@@ -100,7 +100,7 @@ cudaError_t kernel_column_sums(enum element_type type, void *out, const void *x,
 /* out[0] = sum of x[n]. */
 cudaError_t kernel_sum(float *out, const float *x, size_t n, cudaStream_t stream);
 
-/* ---- batch_norm.cu ---- x, y, dy, dx [rows][columns], weight and bias [columns] of `type`; all else float
+/* ---- batch_norm.cu, batch_norm_backward.cu ---- x, y, dy, dx [rows][columns], weight and bias [columns] of `type`; all else float
  * statistics: [2 columns + 1] = mean, sum of squared deviations, count; saved: [2 columns + 1] = mean, 1 / deviation, count
  * (0 in an evaluation). partials: one set a chunk of rows. Formulas: Ioffe and Szegedy 2015; torch.nn.BatchNorm2d. */
 static inline size_t kernel_batch_norm_chunks_most(size_t rows, size_t columns) /* of any batch of up to so many rows */

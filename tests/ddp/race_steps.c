@@ -16,6 +16,7 @@
 #define MAX_RANKS_HERE 4
 #define MODEL "--model", "mlp", "--data", "digits", "--lr", "0.1"
 #define WIDE MODEL, "--width", "512", "--depth", "3" /* several buckets */
+#define RESNET "--model", "resnet20", "--data", "digits", "--width", "4", "--depth", "1", "--global-batch", "4", "--gpus", "2"
 #define SMALL MODEL, "--width", "32", "--depth", "1"
 
 static int train(const struct strategy *strategy, const char *program, const char *const *arguments)
@@ -50,6 +51,9 @@ static int train_all(void)
     TRY(DP(SMALL, "--gpus", "3", "--global-batch", "6", "--precision", "fp16", "--dp-loss", "replica", "--dp-transport",
            "p2p"));
     TRY(DDP(SMALL, "--gpus", "2", "--global-batch", "8", "--precision", "fp16", "--accumulate", "2"));
+    TRY(DDP(RESNET));
+    TRY(DDP(RESNET, "--sync-bn"));
+    TRY(DP(RESNET, "--dp-transport", "p2p"));
     return EXIT_OK;
 }
 
