@@ -44,13 +44,13 @@ extern const struct blas_engine *const blas_native; /* what this build has for f
 
 static inline size_t blas_type_size(softDataType_t type) { return type == SOFT_R_32F ? 4 : 2; }
 
-/* The products from entry `first` on, `count` of them. */
+/* The products from entry `first` on, `count` of them. A and B may be NULL (k = 0). */
 static inline struct blas_product blas_entries(const struct blas_product *whole, int first, int count)
 {
     struct blas_product part = *whole;
     const long long size = (long long)blas_type_size(whole->type_ab), size_c = (long long)blas_type_size(whole->type_c);
-    part.a = (const char *)whole->a + first * whole->stride_a * size;
-    part.b = (const char *)whole->b + first * whole->stride_b * size;
+    part.a = whole->a ? (const char *)whole->a + first * whole->stride_a * size : NULL;
+    part.b = whole->b ? (const char *)whole->b + first * whole->stride_b * size : NULL;
     part.c = (char *)whole->c + first * whole->stride_c * size_c;
     part.batch = count;
     return part;
