@@ -15,9 +15,20 @@ bool cost_is_compute(const struct task *task)
            (task->kind == TASK_COPY && task->from == task->to && task->from != HOST_SIDE);
 }
 
+static enum machine_type wanted_type(int type)
+{
+    return type == RECORD_FP16 ? TYPE_FP16 : type == RECORD_BF16 ? TYPE_BF16 : TYPE_FP32;
+}
+
+const char *cost_missing_type(const struct machine *machine, const struct task *task)
+{
+    enum machine_type wanted = wanted_type(task->type);
+    return task->kind == TASK_PRODUCT && !machine->products[wanted].count ? machine_type_names[wanted] : NULL;
+}
+
 static const struct curve *product_rates(const struct machine *machine, int type)
 {
-    enum machine_type wanted = type == RECORD_FP16 ? TYPE_FP16 : type == RECORD_BF16 ? TYPE_BF16 : TYPE_FP32;
+    enum machine_type wanted = wanted_type(type);
     return &machine->products[machine->products[wanted].count ? wanted : TYPE_FP32];
 }
 

@@ -13,6 +13,9 @@
  * their FLOPs on the vector units (where the machine states their rate); each plus the device's cost of a kernel. */
 int64_t cost_compute(const struct machine *machine, const struct what_if *what_if, const struct task *task);
 
+/* The type of the task's product if the machine has no rate for it, so that fp32's is used; else NULL. */
+const char *cost_missing_type(const struct machine *machine, const struct task *task);
+
 /* Picoseconds on a copy's path. from, to: positions on the machine, HOST_SIDE. *through_host: it takes both host links.
  */
 int64_t cost_copy(const struct machine *machine, const struct what_if *what_if, int from, int to, double bytes,

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cost.h"
 #include "report.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
@@ -50,6 +51,16 @@ static int check_devices(const struct report *report)
     return EXIT_USAGE;
 }
 
+static const char *find_missing_type(const struct report *report)
+{
+    const struct program *program = report->study->by_rank[0];
+    const char *missing = NULL;
+    for (int s = 0; s < program->stream_count; s++)
+        for (uint32_t i = 0; i < program->streams[s].count && !missing; i++)
+            missing = cost_missing_type(report->machine, &program->streams[s].tasks[i]);
+    return missing;
+}
+
 static void fill(struct report *report)
 {
     const struct program *program = report->study->by_rank[0];
@@ -62,6 +73,7 @@ static void fill(struct report *report)
     for (int i = 0; i < report->study->count && !replicate; i++)
         report->gpus += report->study->by_rank[i]->devices;
     report->global_batch = batch_of(program, replicate);
+    report->missing_type = find_missing_type(report);
     report->fits = true;
     for (int i = 0; i < report->study->count && report->machine->memory_bytes > 0; i++)
         for (int d = 0; d < report->study->by_rank[i]->devices; d++)

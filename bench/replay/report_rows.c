@@ -259,6 +259,22 @@ int report_csv(const struct report *report, const char *path)
     return status;
 }
 
+/* What was moved from where to where, all steps; -1 is the host. */
+static void print_links(const struct play_result *result, FILE *out)
+{
+    int side = result->devices + 1;
+    for (int i = 0; i < side * side && result->pair_bytes; i++) {
+        if (!(result->pair_bytes[i] > 0))
+            continue;
+        int from = i / side, to = i % side;
+        json_begin(out, "link");
+        json_integer(out, "from", from == result->devices ? HOST_SIDE : from);
+        json_integer(out, "to", to == result->devices ? HOST_SIDE : to);
+        json_number(out, "bytes", result->pair_bytes[i]);
+        json_end(out);
+    }
+}
+
 static void print_json(const struct report *report, FILE *out)
 {
     const struct play_result *result = report->result;
@@ -295,6 +311,7 @@ static void print_json(const struct report *report, FILE *out)
         json_number(out, "received_bytes", result->device[d].received);
         json_end(out);
     }
+    print_links(result, out);
 }
 
 int report_json(const struct report *report, const char *path)

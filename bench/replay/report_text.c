@@ -60,6 +60,9 @@ void report_screen(const struct report *report, FILE *out)
     if (!report->fits)
         fprintf(out, "memory         does not fit: a device of this machine has %.0f MiB\n",
                 report->machine->memory_bytes / MIB);
+    if (report->missing_type)
+        fprintf(out, "products       in %s: the machine file has no rate for it, fp32's is used\n",
+                report->missing_type);
     fprintf(out, "step           %.3f ms (%s of %d)\n", summary->step_ms, summary->steps ? "median" : "all the record",
             summary->steps);
     if (!isnan(report->global_batch) && summary->step_ms > 0)

@@ -57,6 +57,11 @@ def check_bytes(dp, p2p, ddp):
     for summary, files in ((dp, ["dp"]), (p2p, ["p2p"]), (ddp, [f"ddp.{rank}" for rank in range(4)])):
         played = answer(*[path(name) for name in files], "--machine", "a100x8")
         assert abs(played["comm_mib"] - summary["comm_mib"]) < 1e-6 * summary["comm_mib"], (files, played, summary)
+        with open(path("out.json")) as lines:
+            rows = [json.loads(line) for line in lines]
+        links = sum(row["bytes"] for row in rows if row["type"] == "link" and -1 not in (row["from"], row["to"])
+                    and row["from"] != row["to"])
+        assert abs(links / 3 / 2**20 - summary["comm_mib"]) < 1e-6 * summary["comm_mib"], (files, links)
 
 
 def check_breakdown():
