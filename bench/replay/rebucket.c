@@ -2,9 +2,10 @@
  *
  * DDP with other buckets. The reducer's steps (ddp_multi_process/reducer.c) are found in the program and made again:
  *
- *   a gradient is ready     copy_scale on the compute stream, in the backward phase; half its bytes are the tensor's
- *   a bucket is full        event `filled`; on the communication stream: wait for it, event, all-reduce, event,
- * `reduced` after the backward pass bucket by bucket: wait for `reduced`, mark, copy each tensor back, mark
+ *   a gradient is ready     copy_scale (with --gradient-as-bucket-view: scale) on the compute stream, in the backward
+ * phase; half its bytes are the tensor's a bucket is full        event `filled`; on the communication stream: wait for
+ * it, event, all-reduce, event, `reduced` after the backward pass bucket by bucket: wait for `reduced`, mark, copy each
+ * tensor back, mark
  *
  * Tensors join buckets in the order in which they became ready; a bucket is closed when it holds at least its limit, 1
  * MiB for the first one (PyTorch's rule: append, then look).
@@ -33,8 +34,9 @@ struct pass {
     uint32_t *bucket_end; /* [buckets] of this step: number of its last tensor + 1 */
     uint32_t *reduced;    /* [buckets] events */
     uint32_t tensor_count, tensors_in_step, buckets;
-    double held;
-    bool dropping; /* the old waits and copies behind the backward pass */
+    double held, room; /* of the open bucket: bytes of its tensors, and what they take up in it */
+    bool views;        /* --gradient-as-bucket-view: gradients are scaled in place, and nothing is copied back */
+    bool dropping;     /* the old waits and copies behind the backward pass */
     bool failed;
 };
 
@@ -44,9 +46,10 @@ static const struct task *next_old(const struct pass *pass, const struct operati
     return &list->tasks[pass->cursor[operation->stream]];
 }
 
-static bool is_gradient(const struct task *task)
+static bool is_gradient(const struct pass *pass, const struct task *task)
 {
-    return task->kind == TASK_KERNEL && task->range == PLAY_BACKWARD && !strcmp(task->name, "copy_scale");
+    return task->kind == TASK_KERNEL && task->range == PLAY_BACKWARD &&
+           !strcmp(task->name, pass->views ? "scale" : "copy_scale");
 }
 
 static struct task *emit(struct pass *pass, int stream, struct task task)
@@ -98,7 +101,7 @@ static uint32_t add_collective(struct pass *pass, const struct collective *patte
 
 static void close_bucket(struct pass *pass)
 {
-    uint32_t number = add_collective(pass, pass->pattern, pass->held);
+    uint32_t number = add_collective(pass, pass->pattern, pass->room);
     emit_wait(pass, pass->communication, emit_event(pass, pass->compute, MARK_NONE, PLAY_ALLREDUCE_EXPOSED),
               PLAY_ALLREDUCE_EXPOSED);
     emit_event(pass, pass->communication, MARK_NONE, PLAY_ALLREDUCE_EXPOSED);
@@ -106,12 +109,18 @@ static void close_bucket(struct pass *pass)
          (struct task){.kind = TASK_COLLECTIVE,
                        .range = PLAY_ALLREDUCE_EXPOSED,
                        .number = number,
-                       .bytes = pass->held,
+                       .bytes = pass->room,
                        .name = pass->pattern->operation});
     emit_event(pass, pass->communication, MARK_NONE, PLAY_ALLREDUCE_EXPOSED);
     pass->reduced[pass->buckets] = emit_event(pass, pass->communication, MARK_NONE, PLAY_ALLREDUCE_EXPOSED);
     pass->bucket_end[pass->buckets++] = pass->tensor_count;
-    pass->held = 0;
+    pass->held = pass->room = 0;
+}
+
+/* Views lie as parameters do, each at a multiple of 256 bytes; copies stand one behind the other. */
+static double room_of(const struct pass *pass, double bytes)
+{
+    return pass->views ? (double)(((uint64_t)bytes + 255) / 256 * 256) : bytes;
 }
 
 static void gradient_ready(struct pass *pass, const struct task *task)
@@ -119,6 +128,7 @@ static void gradient_ready(struct pass *pass, const struct task *task)
     double limit = pass->buckets == 0 ? FIRST_LIMIT : pass->cap;
     pass->tensors[pass->tensor_count++] = task->bytes / 2;
     pass->held += task->bytes / 2;
+    pass->room += room_of(pass, task->bytes / 2);
     if (pass->held >= limit || pass->tensor_count == pass->tensors_in_step)
         close_bucket(pass);
 }
@@ -131,6 +141,8 @@ static void copy_back(struct pass *pass)
     for (uint32_t bucket = 0; bucket < pass->buckets; bucket++) {
         emit_wait(pass, pass->compute, pass->reduced[bucket], PLAY_PHASES);
         emit_event(pass, pass->compute, MARK_PHASE + PLAY_ALLREDUCE_EXPOSED, PLAY_PHASES);
+        if (pass->views)
+            continue;
         for (; tensor < pass->bucket_end[bucket]; tensor++)
             emit(pass, pass->compute,
                  (struct task){.kind = TASK_COPY,
@@ -158,7 +170,7 @@ static void pass_task(struct pass *pass, const struct operation *operation)
         }
         emit(pass, stream, kept);
     }
-    if (is_gradient(task))
+    if (is_gradient(pass, task))
         gradient_ready(pass, task);
     if (task->kind == TASK_EVENT && task->mark == MARK_PHASE + PLAY_BACKWARD && !pass->dropping) {
         copy_back(pass);
@@ -174,7 +186,7 @@ static uint32_t count_gradients(const struct pass *pass, const struct thread_lis
     uint32_t ahead[2] = {pass->cursor[pass->compute], 0}, count = 0;
     for (; at < list->count && list->operations[at].kind != OP_STEP_END; at++)
         if (list->operations[at].kind == OP_ENQUEUE && list->operations[at].stream == pass->compute)
-            count += is_gradient(&pass->old->streams[pass->compute].tasks[ahead[0]++]);
+            count += is_gradient(pass, &pass->old->streams[pass->compute].tasks[ahead[0]++]);
     return count;
 }
 
@@ -198,7 +210,7 @@ static void pass_operation(struct pass *pass, const struct thread_list *list, ui
     if (operation->kind == OP_STEP_BEGIN) {
         pass->tensors_in_step = count_gradients(pass, list, at);
         pass->tensor_count = pass->buckets = 0;
-        pass->held = 0;
+        pass->held = pass->room = 0;
         pass->dropping = false;
     }
 }
@@ -208,10 +220,11 @@ static bool find_streams(struct pass *pass)
 {
     const struct program *old = pass->old;
     pass->compute = pass->communication = -1;
+    pass->views = strstr(program_setting(old, "variant", ""), "gradient_as_bucket_view") != NULL;
     for (int s = 0; s < old->stream_count; s++)
         for (uint32_t i = 0; i < old->streams[s].count; i++) {
             const struct task *task = &old->streams[s].tasks[i];
-            if (is_gradient(task) && pass->compute < 0)
+            if (is_gradient(pass, task) && pass->compute < 0)
                 pass->compute = s;
             if (task->kind == TASK_COLLECTIVE && task->range == PLAY_ALLREDUCE_EXPOSED && pass->communication < 0) {
                 pass->communication = s;

@@ -91,10 +91,10 @@ def check_what_if():
     assert slow["step_ms"] > answer(path("p2p"), "--machine", "pcie4x4")["step_ms"]
 
 
-def check_buckets():
+def check_buckets(*mode):
     """Other buckets in the replay are what DDP does with other buckets."""
     for cap in ("25", "4", "9"):
-        record("ddp-train", "wide" + cap, "--gpus", "2", "--steps", "2", "--width", "1024", "--bucket-cap-mb", cap)
+        record("ddp-train", "wide" + cap, "--gpus", "2", "--steps", "2", "--width", "1024", "--bucket-cap-mb", cap, *mode)
     steps = set()
     for cap in ("25", "4", "9"):
         done = answer(path(f"wide{cap}.0"), path(f"wide{cap}.1"), "--machine", "pcie4x4")
@@ -161,6 +161,7 @@ def main():
     check_breakdown()
     check_what_if()
     check_buckets()
+    check_buckets("--gradient-as-bucket-view")
     check_refusals()
     check_rows()
     check_growth()
