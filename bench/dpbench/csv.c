@@ -48,6 +48,17 @@ int table_add_row(struct table *table)
     return table->row_count++;
 }
 
+void table_copy_row(struct table *table, const struct table *from, int row)
+{
+    size_t width = (size_t)table->column_count;
+    int at = table_add_row(table);
+    char **to = table->cells + (size_t)at * width;
+    for (size_t c = 0; c < width; c++) {
+        const char *text = from->cells[(size_t)row * width + c];
+        to[c] = text ? text_format("%s", text) : NULL;
+    }
+}
+
 void table_remove(struct table *table, bool (*drop)(const struct table *table, int row, void *context), void *context)
 {
     size_t width = (size_t)table->column_count;

@@ -23,6 +23,9 @@ void table_free(struct table *table);
 /* Appends a row of empty fields and returns its index. Memory that runs out ends the program with EXIT_RESOURCE. */
 int table_add_row(struct table *table);
 
+/* Appends a copy of a row of another table with the same columns. */
+void table_copy_row(struct table *table, const struct table *from, int row);
+
 /* Removes the rows for which `drop` says so, keeping the order of the others. */
 void table_remove(struct table *table, bool (*drop)(const struct table *table, int row, void *context), void *context);
 

@@ -147,8 +147,9 @@ static void say_memory(const struct view *view, const struct speaker *to)
         return;
     const char *what = fills_device0(view, n, &more);
     sentence_begin(to, "Memory.");
-    fprintf(to->out, "%s%s on %d devices: with DP device 0 needs %.0f MiB and the other%s %.0f MiB",
-            view->workload->name, weak_note(view->scaling), n, zero, n == 2 ? "" : "s", others);
+    fprintf(to->out, "%s%s on %d devices%s: with DP device 0 needs %.0f MiB and the other%s %.0f MiB",
+            view->workload->name, weak_note(view->scaling), n,
+            view->workload->shape_gpus ? " (recorded, not executed)" : "", zero, n == 2 ? "" : "s", others);
     if (what)
         fprintf(to->out, ", most of the difference for %s (%.0f MiB)", what, more);
     if (isfinite(ddp))
@@ -168,11 +169,12 @@ static void explain(const struct results *results, const struct speaker *to)
         if (views[v].workload->evaluated)
             say_accuracy(&views[v], to);
     for (int v = 0; v < count; v++)
-        if (views[v].workload->timed)
+        if (views[v].workload->timed || views[v].workload->shape_gpus)
             say_bytes(&views[v], to);
     for (int v = 0; v < count; v++)
         if (!views[v].workload->evaluated)
             say_memory(&views[v], to);
+    say_modelled(results, to);
     for (int v = 0; v < count; v++)
         say_times(&views[v], to);
     for (int v = 0; v < count; v++)

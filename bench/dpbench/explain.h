@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sentences of the verdict, as HTML list items or plain lines. explain.c begins, explain_times.c has what the clock
- * says.
+ * Sentences of the verdict, as HTML list items or plain lines. explain.c begins, explain_modelled.c has the described
+ * machines, explain_times.c what the clock says.
  */
 #ifndef DPBENCH_EXPLAIN_H
 #define DPBENCH_EXPLAIN_H
@@ -27,5 +27,6 @@ void say_wrapper(const struct view *view, const struct speaker *to);            
 void say_overlap(const struct view *view, const struct speaker *to);            /* ddp with and without */
 void say_unsteady(const struct results *results, const struct speaker *to);     /* cells whose steps scatter */
 void say_what_of_gpus(const struct results *results, const struct speaker *to); /* what soft times do not say */
+void say_modelled(const struct results *results, const struct speaker *to);     /* machines, launch lock, failures */
 
 #endif

@@ -252,9 +252,9 @@ void say_what_of_gpus(const struct results *results, const struct speaker *to)
     if (row < 0 || !text_is(table_get(rows, row, "backend"), "soft"))
         return;
     sentence_begin(to, "And on GPUs?");
-    fputs(
-        "These times do not say. Soft GPUs share one memory and have no links: what DP loses on device 0's link costs "
-        "almost nothing here. Bytes, memory and equality above do hold on GPUs.",
-        to->out);
+    fputs("Times measured here do not say. Soft GPUs share one memory and have no links: what DP loses on device 0's "
+          "link costs "
+          "almost nothing here. Bytes, memory and equality above do hold on GPUs.",
+          to->out);
     sentence_end(to);
 }

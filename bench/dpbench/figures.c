@@ -252,13 +252,15 @@ static void describe(const struct view *view, const struct kind *kind, struct fi
                                                   : 0;
     int good = table_find(rows, 0, "status", "ok");
     const char *backend = good >= 0 ? table_get(rows, good, "backend") : "";
-    const char *machine = text_is(backend, "soft")   ? "soft GPUs on CPU cores"
+    const char *machine = view->workload->shape_gpus ? "recorded, not executed"
+                          : text_is(backend, "soft") ? "soft GPUs on CPU cores"
                           : text_is(backend, "cuda") ? "CUDA GPUs"
                                                      : "";
     char number[24] = "";
     if (gpus)
         snprintf(number, sizeof number, "N = %d, ", gpus);
     bool weak = view->scaling == SCALING_WEAK;
+    *figure = (struct figure){0};
     snprintf(figure->name, sizeof figure->name, "%s-%s%s", kind->name, view->workload->name, weak ? "-weak" : "");
     snprintf(figure->script, sizeof figure->script, "%s.gp", kind->name);
     snprintf(figure->title, sizeof figure->title, "%s: %s, %s %zu, %s%s", kind->title, view->workload->name,
@@ -300,7 +302,8 @@ int figures_write(const struct results *results, const char *folder, struct figu
                 return -1;
             count += made;
         }
-    return count;
+    int modelled = figures_write_modelled(results, folder, figures + count, FIGURES_MAX - count);
+    return modelled < 0 ? -1 : count + modelled;
 }
 
 static int draw(const struct figure *figure, const char *folder, const char *plots, const char *type)

@@ -60,12 +60,62 @@ const struct workload workloads[] = {
      .quick_steps = 3,
      .quick_rounds = 1,
      .steps = 10,
-     .rounds = 3},
+     .rounds = 3,
+     .modelled_batch = 64},
+    {.name = "resnet20",
+     .title = "ResNet-20 on synthetic pictures of 32 x 32: many small tensors, convolutions, BatchNorm",
+     .model = "resnet20",
+     .data = "synthetic",
+     .parameters = 272474,
+     .arguments = {NULL},
+     .variant = "",
+     .batch = 128,
+     .quick_steps = 6,
+     .quick_rounds = 3,
+     .steps = 15,
+     .rounds = 9,
+     .timed = true,
+     .batch_norm = true},
+    {.name = "gpt-nano",
+     .title = "GPT of 4 layers, 128 wide, on synthetic tokens: attention, an embedding tied to the output",
+     .model = "gpt-nano",
+     .data = "synthetic",
+     .parameters = 842496,
+     .arguments = {NULL},
+     .variant = "",
+     .batch = 16,
+     .quick_steps = 6,
+     .quick_rounds = 3,
+     .steps = 15,
+     .rounds = 9,
+     .timed = true},
+    {.name = "gpt2-124m",
+     .title = "GPT-2 of 124 million parameters on 8 devices, recorded and not executed: logits that fill device 0",
+     .model = "gpt2-124m",
+     .data = "synthetic",
+     .arguments = {"--shape-only", "--device-memory", "81920", NULL}, /* MiB: an accelerator of 80 GiB */
+     .variant = "device_memory=81920;" SHAPE_ONLY,
+     .batch = 16,
+     .quick_steps = 2,
+     .quick_rounds = 1,
+     .steps = 2,
+     .rounds = 1,
+     .shape_gpus = 8,
+     .modelled_batch = 4},
+    {.name = "resnet50",
+     .title = "ResNet-50 on pictures of 224 x 224: modelled only",
+     .model = "resnet50",
+     .data = "synthetic",
+     .arguments = {NULL},
+     .variant = "",
+     .modelled_batch = 32},
 };
 const int workload_count = sizeof workloads / sizeof *workloads;
 
 size_t workload_parameter_bytes(const struct workload *w)
 {
+    if (w->parameters || w->shape_gpus)
+        return w->parameters * sizeof(float);
     size_t hidden = w->depth ? (w->inputs + 1) * w->width + (w->depth - 1) * (w->width + 1) * w->width : 0;
     size_t last = ((w->depth ? w->width : w->inputs) + 1) * w->classes;
     return (hidden + last) * sizeof(float);
@@ -101,6 +151,25 @@ static void add_cell(struct group *group, const struct workload *workload, enum 
     group->cell_count++;
 }
 
+static void keep_group(struct plan *plan, const struct group *group)
+{
+    if (!group->cell_count)
+        return;
+    plan->groups = text_must(realloc(plan->groups, ((size_t)plan->group_count + 1) * sizeof *plan->groups));
+    plan->groups[plan->group_count++] = *group;
+}
+
+/* One run each is enough where nothing is executed, and it needs no device of this machine. */
+static void add_shape_group(struct plan *plan, const struct settings *settings, const struct workload *workload)
+{
+    struct group group = {.rounds = 1, .steps = workload->steps};
+    if (settings->dp)
+        add_cell(&group, workload, SCALING_STRONG, "dp", workload->shape_gpus, false);
+    if (settings->ddp)
+        add_cell(&group, workload, SCALING_STRONG, "ddp", workload->shape_gpus, false);
+    keep_group(plan, &group);
+}
+
 static void add_group(struct plan *plan, const struct settings *settings, const struct workload *workload,
                       enum scaling scaling)
 {
@@ -121,8 +190,7 @@ static void add_group(struct plan *plan, const struct settings *settings, const 
         if (settings->ddp && workload->timed && gpus > 1)
             add_cell(&group, workload, scaling, "ddp", gpus, true);
     }
-    plan->groups = text_must(realloc(plan->groups, ((size_t)plan->group_count + 1) * sizeof *plan->groups));
-    plan->groups[plan->group_count++] = group;
+    keep_group(plan, &group);
 }
 
 void plan_make(struct plan *plan, const struct settings *settings)
@@ -131,11 +199,13 @@ void plan_make(struct plan *plan, const struct settings *settings)
     *plan = (struct plan){.usable_cores = settings->cores ? settings->cores : topology_usable_cores()};
     plan->cores_per_device = plan->usable_cores / largest > 1 ? plan->usable_cores / largest : 1;
     for (int w = 0; w < workload_count; w++) {
-        if (!(settings->workloads >> w & 1U))
+        if (!(settings->workloads >> w & 1U) || !workloads[w].batch)
             continue;
-        if (settings->strong)
+        if (workloads[w].shape_gpus)
+            add_shape_group(plan, settings, &workloads[w]);
+        else if (settings->strong)
             add_group(plan, settings, &workloads[w], SCALING_STRONG);
-        if (settings->weak)
+        if (settings->weak && !workloads[w].shape_gpus)
             add_group(plan, settings, &workloads[w], SCALING_WEAK);
     }
 }
@@ -158,7 +228,7 @@ int plan_run_count(const struct plan *plan)
 
 bool plan_oversubscribed(const struct plan *plan, const struct cell *cell)
 {
-    return cell->gpus * plan->cores_per_device > plan->usable_cores;
+    return !cell->workload->shape_gpus && cell->gpus * plan->cores_per_device > plan->usable_cores;
 }
 
 const struct cell *group_find(const struct group *group, const char *strategy, int gpus, bool no_overlap)

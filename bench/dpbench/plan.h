@@ -15,19 +15,23 @@ struct workload {
     const char *name;  /* for --models */
     const char *title; /* for the report */
     const char *model, *data;
-    size_t inputs, width, depth, classes; /* as run */
+    size_t inputs, width, depth, classes; /* an mlp's, as run */
+    size_t parameters;                    /* of any other model */
     const char *arguments[8];             /* sizes given to the trainer; NULL-terminated */
     const char *variant;                  /* what the trainer then prints as variant */
-    size_t batch;                         /* strong scaling: the global batch; weak: per device */
+    size_t batch;                         /* strong scaling: the global batch; weak: per device; 0: not run here */
     int quick_steps, quick_rounds, steps, rounds;
-    bool timed;     /* made for times: gets throughput plots and a ddp cell without overlap */
-    bool evaluated; /* real data: the test accuracy counts */
+    bool timed;      /* made for times: gets throughput plots and a ddp cell without overlap */
+    bool evaluated;  /* real data: the test accuracy counts */
+    bool batch_norm; /* each piece has its own statistics: N > 1 does not train single's model */
+    int shape_gpus;  /* not 0: recorded without executing, dp and ddp on so many devices: memory and bytes, no times */
+    size_t modelled_batch; /* samples per device in the modelled band; 0: not in it */
 };
 
 extern const struct workload workloads[];
 extern const int workload_count;
 
-/* Parameters of a workload's model in bytes (fp32): what one file of gradients takes on the disk. */
+/* Parameters of a workload's model in bytes (fp32): what one file of gradients takes on the disk; shape only: 0. */
 size_t workload_parameter_bytes(const struct workload *workload);
 
 enum scaling { SCALING_STRONG, SCALING_WEAK };
@@ -46,6 +50,9 @@ struct cell {
 
 struct cell cell_make(const struct workload *workload, enum scaling scaling, const char *strategy, int gpus,
                       bool no_overlap);
+
+/* What a shape-only cell's variant says after what its trainer prints. */
+#define SHAPE_ONLY "shape_only=1"
 
 /* Cells that are interleaved with each other: one workload under one scaling, all strategies, all N. */
 struct group {
@@ -67,7 +74,7 @@ void plan_free(struct plan *plan);
 
 int plan_run_count(const struct plan *plan);
 
-/* More cores asked for than there are: bytes and memory hold, times do not. */
+/* More cores asked for than there are: bytes and memory hold, times do not. Shape only: no, for nothing runs. */
 bool plan_oversubscribed(const struct plan *plan, const struct cell *cell);
 
 /* The cell of the group that differs from `cell` only in strategy (and overlap); NULL: not in the sweep. */

@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base64.h"
-#include "folder.h"
+#include "page.h"
 #include "sys/exit_codes.h"
 #include "sys/file.h"
 #include "sys/log.h"
@@ -18,62 +17,6 @@
 #include "view.h"
 
 #define TEMPLATE_LIMIT ((size_t)1 << 20)
-#define PICTURE_LIMIT ((size_t)8 << 20)
-
-struct page {
-    const struct results *results;
-    const char *folder;
-    struct figure figures[FIGURES_MAX];
-    int figure_count;
-};
-
-/* ---- pictures -------------------------------------------------------------------------------- */
-
-static void put_figures(const struct page *page, int band, FILE *out)
-{
-    for (int i = 0; i < page->figure_count; i++) {
-        const struct figure *figure = &page->figures[i];
-        if (figure->band != band)
-            continue;
-        char *path = text_format("%s/%s.svg", page->folder, figure->name);
-        void *data = NULL;
-        size_t bytes = 0;
-        bool drawn =
-            folder_has(page->folder, path + strlen(page->folder) + 1) && !file_read(path, PICTURE_LIMIT, &data, &bytes);
-        fputs("<figure>", out);
-        if (drawn) {
-            fputs("<img alt=\"", out);
-            text_html(out, figure->title);
-            fputs("\" src=\"data:image/svg+xml;base64,", out);
-            base64_print(out, data, bytes);
-            fputs("\">", out);
-        } else {
-            fprintf(out, "<p class=\"missing\">%s.svg was not drawn (gnuplot is missing?)</p>", figure->name);
-        }
-        fputs("<figcaption>", out);
-        text_html(out, figure->caption);
-        fputs("</figcaption></figure>\n", out);
-        free(data);
-        free(path);
-    }
-}
-
-/* ---- tables ---------------------------------------------------------------------------------- */
-
-static void put_cell(FILE *out, const char *text, const char *class)
-{
-    fprintf(out, "<td%s%s%s>", *class ? " class=\"" : "", class, *class ? "\"" : "");
-    text_html(out, *text ? text : "–");
-    fputs("</td>", out);
-}
-
-static void put_number(FILE *out, double value, int digits)
-{
-    char text[40] = "";
-    if (isfinite(value))
-        snprintf(text, sizeof text, "%.*f", digits, value);
-    put_cell(out, text, "n");
-}
 
 static void put_name(const struct table *rows, int row, FILE *out)
 {
@@ -81,13 +24,14 @@ static void put_name(const struct table *rows, int row, FILE *out)
     const char *variant = table_get(rows, row, "variant"),
                *weak = text_is(table_get(rows, row, "scaling"), "weak") ? ", weak" : "";
     bool apart = workload && !text_is(variant, workload->variant);
-    char *name = workload ? text_format("%s%s", workload->name, weak)
+    const char *shape = workload && workload->shape_gpus ? ", shape only" : "";
+    char *name = workload ? text_format("%s%s%s", workload->name, weak, shape)
                           : text_format("%s, %s %s%s", table_get(rows, row, "model"), table_get(rows, row, "data"),
                                         variant, weak);
     char *strategy = text_format("%s%s", table_get(rows, row, "strategy"), apart ? ", no overlap" : "");
-    put_cell(out, name, "");
-    put_cell(out, strategy, "");
-    put_cell(out, table_get(rows, row, "gpus"), "n");
+    page_cell(out, name, "");
+    page_cell(out, strategy, "");
+    page_cell(out, table_get(rows, row, "gpus"), "n");
     free(strategy);
     free(name);
 }
@@ -100,15 +44,15 @@ static void put_facts(const struct page *page, FILE *out)
         const char *equal = table_get(rows, row, "equal");
         fputs("<tr>", out);
         put_name(rows, row, out);
-        put_cell(out, table_get(rows, row, "global_batch"), "n");
-        put_number(out, table_number(rows, row, "mem_device0_mib"), 1);
-        put_number(out, table_number(rows, row, "mem_median_others_mib"), 1);
-        put_number(out, table_number(rows, row, "mem_imbalance"), 2);
-        put_number(out, table_number(rows, row, "comm_mib"), 2);
-        put_number(out, table_number(rows, row, "comm_mib_formula"), 2);
-        put_number(out, table_number(rows, row, "busiest_link_mib"), 2);
-        put_number(out, table_number(rows, row, "loss_last"), 4);
-        put_cell(out, equal, text_is(equal, "no") ? "bad" : !text_is(equal, "na") ? "good" : "");
+        page_cell(out, table_get(rows, row, "global_batch"), "n");
+        page_number(out, table_number(rows, row, "mem_device0_mib"), 1);
+        page_number(out, table_number(rows, row, "mem_median_others_mib"), 1);
+        page_number(out, table_number(rows, row, "mem_imbalance"), 2);
+        page_number(out, table_number(rows, row, "comm_mib"), 2);
+        page_number(out, table_number(rows, row, "comm_mib_formula"), 2);
+        page_number(out, table_number(rows, row, "busiest_link_mib"), 2);
+        page_number(out, table_number(rows, row, "loss_last"), 4);
+        page_cell(out, equal, text_is(equal, "no") ? "bad" : !text_is(equal, "na") ? "good" : "");
         fputs("</tr>\n", out);
     }
 }
@@ -128,8 +72,8 @@ static void put_failures(const struct page *page, FILE *out)
         any = true;
         fputs("<tr>", out);
         put_name(rows, row, out);
-        put_cell(out, table_get(rows, row, "status"), "bad");
-        put_cell(out, table_get(rows, row, "reason"), "");
+        page_cell(out, table_get(rows, row, "status"), "bad");
+        page_cell(out, table_get(rows, row, "reason"), "");
         fputs("</tr>\n", out);
     }
     if (any)
@@ -161,7 +105,7 @@ static void put_speedup(const struct page *page, int row, FILE *out)
     else if (isfinite(speedup))
         snprintf(text, sizeof text, "%.2f%s", speedup,
                  text_is(table_get(rows, row, "rounds"), "1") ? " (one round)" : "");
-    put_cell(out, text, "n");
+    page_cell(out, text, "n");
 }
 
 static void put_spread(const struct table *rows, int row, FILE *out)
@@ -169,7 +113,7 @@ static void put_spread(const struct table *rows, int row, FILE *out)
     char text[64];
     bool unsteady = row_spread(rows, row) > UNSTEADY;
     snprintf(text, sizeof text, "%.2f (%.0f %%)", table_number(rows, row, "step_ms_mad"), 100 * row_spread(rows, row));
-    put_cell(out, text, unsteady ? "n bad" : "n");
+    page_cell(out, text, unsteady ? "n bad" : "n");
 }
 
 static void put_overlap(const struct page *page, int row, FILE *out)
@@ -180,9 +124,9 @@ static void put_overlap(const struct page *page, int row, FILE *out)
     bool none =
         view.workload && isfinite(saved) && view_overlap(&view, (int)table_number(rows, row, "gpus")) == SEEN_NONE;
     if (none)
-        put_cell(out, "none seen", "n");
+        page_cell(out, "none seen", "n");
     else
-        put_number(out, saved, 2);
+        page_number(out, saved, 2);
 }
 
 /* Band 3: times, a row a cell of the workloads made for times; on more devices than cores none are shown. */
@@ -199,10 +143,10 @@ static void put_times(const struct page *page, FILE *out)
             fputs("<td colspan=\"6\" class=\"quiet\">more devices than cores: no times</td></tr>\n", out);
             continue;
         }
-        put_number(out, table_number(rows, row, "step_ms"), 2);
+        page_number(out, table_number(rows, row, "step_ms"), 2);
         put_spread(rows, row, out);
-        put_number(out, table_number(rows, row, "step_ms_p95"), 2);
-        put_number(out, table_number(rows, row, "samples_per_s"), 0);
+        page_number(out, table_number(rows, row, "step_ms_p95"), 2);
+        page_number(out, table_number(rows, row, "samples_per_s"), 0);
         put_speedup(page, row, out);
         put_overlap(page, row, out);
         fputs("</tr>\n", out);
@@ -263,12 +207,17 @@ static void put_verdict(const struct page *page, FILE *out)
 
 static void put_band1(const struct page *page, FILE *out)
 {
-    put_figures(page, 1, out);
+    page_figures(page, 1, out);
 }
 
 static void put_band3(const struct page *page, FILE *out)
 {
-    put_figures(page, 3, out);
+    page_figures(page, 3, out);
+}
+
+static void put_band2(const struct page *page, FILE *out)
+{
+    page_modelled(page, out);
 }
 
 static const struct mark {
@@ -276,7 +225,7 @@ static const struct mark {
     void (*put)(const struct page *page, FILE *out);
 } marks[] = {
     {"VERDICT", put_verdict},   {"SETTINGS", put_settings},   {"BAND1_FIGURES", put_band1}, {"BAND1_ROWS", put_facts},
-    {"FAILURES", put_failures}, {"BAND3_FIGURES", put_band3}, {"BAND3_ROWS", put_times},
+    {"FAILURES", put_failures}, {"BAND3_FIGURES", put_band3}, {"BAND3_ROWS", put_times},    {"BAND2", put_band2},
 };
 
 /* The next @ before a capital letter: CSS has others. */
@@ -336,7 +285,7 @@ int report_make(const char *folder, const char *plots)
 {
     struct results results;
     results_open(&results);
-    struct page page = {.results = &results, .folder = folder};
+    struct page page = {.results = &results, .folder = folder, .plots = plots};
     int rc = results_read(&results, folder), drawn = EXIT_OK;
     if (!rc)
         rc = results_write_json(&results, folder);

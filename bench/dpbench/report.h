@@ -21,14 +21,20 @@ struct figure {
     char script[32];   /* "memory.gp" */
     char title[160];   /* above the picture, in the picture */
     char caption[500]; /* below it in the report: how to read it */
-    int band;          /* 1: true on any machine, 3: measured here */
+    int band;          /* 1: true on any machine, 2: modelled, 3: measured here */
+    /* band 2 */
+    const char *machine, *workload; /* their names */
+    bool folded;                    /* shown on demand */
 };
 
-#define FIGURES_MAX 32
+#define FIGURES_MAX 96
 
 /* Chooses the figures for which there is data and writes FOLDER/figures/NAME.tsv. Returns how many, or -1 (reported).
  */
 int figures_write(const struct results *results, const char *folder, struct figure figures[FIGURES_MAX]);
+
+/* ---- figures_modelled.c: likewise, band 2; at most `room` ---- */
+int figures_write_modelled(const struct results *results, const char *folder, struct figure *figures, int room);
 
 /* Runs gnuplot for each. Returns 0 if all pictures were made, EXIT_RESOURCE if not (reported). */
 int figures_draw(const struct figure *figures, int count, const char *folder, const char *plots);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "folder.h"
 #include "sys/exit_codes.h"
 #include "sys/file.h"
 #include "text.h"
@@ -108,6 +109,11 @@ static const char *const pair_columns[] = {
     "loss_difference", "oversubscribed",
 };
 static const char *const key_columns[] = {KEY};
+static const char *const more_columns[] = {"machine",   KEY, "exposed_ms", "collective_ms", "alpha_beta_step_ms",
+                                           "bottleneck"};
+static const char *const modelled_device_columns[] = {"machine",    KEY,        "device",      "util",
+                                                      "collective", "sent_mib", "received_mib"};
+static const char *const timeline_columns[] = {"machine", KEY, "device", "lane", "phase", "start_ms", "end_ms"};
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 
@@ -120,6 +126,11 @@ void results_open(struct results *results)
     table_init(&results->ledger, "ledger.csv", ledger_columns, COUNT(ledger_columns));
     table_init(&results->accuracy, "accuracy.csv", accuracy_columns, COUNT(accuracy_columns));
     table_init(&results->pairs, "pairs.csv", pair_columns, COUNT(pair_columns));
+    table_init(&results->modelled, "results.csv", row_columns, COUNT(row_columns));
+    table_init(&results->modelled_more, "modelled.csv", more_columns, COUNT(more_columns));
+    table_init(&results->modelled_devices, "modelled_devices.csv", modelled_device_columns,
+               COUNT(modelled_device_columns));
+    table_init(&results->timeline, "timeline.csv", timeline_columns, COUNT(timeline_columns));
 }
 
 /* All tables, results.csv last. */
@@ -131,12 +142,24 @@ static void list_tables(struct results *results, struct table *tables[TABLES])
     memcpy(tables, all, sizeof all);
 }
 
+/* The modelled band's own files. */
+#define MODELLED_TABLES 3
+static struct table *modelled_table(struct results *results, int t)
+{
+    struct table *const all[MODELLED_TABLES] = {&results->modelled_more, &results->modelled_devices,
+                                                &results->timeline};
+    return all[t];
+}
+
 void results_close(struct results *results)
 {
     struct table *tables[TABLES];
     list_tables(results, tables);
     for (int t = 0; t < TABLES; t++)
         table_free(tables[t]);
+    table_free(&results->modelled);
+    for (int t = 0; t < MODELLED_TABLES; t++)
+        table_free(modelled_table(results, t));
 }
 
 int results_find(const struct table *table, int start, const struct cell *cell)
@@ -153,15 +176,32 @@ int results_find(const struct table *table, int start, const struct cell *cell)
     return -1;
 }
 
+/* results.csv: the measured rows, then the modelled ones. */
+static int write_rows(const struct results *results, const char *folder)
+{
+    struct table whole;
+    table_init(&whole, results->rows.name, results->rows.columns, results->rows.column_count);
+    for (int row = 0; row < results->rows.row_count; row++)
+        table_copy_row(&whole, &results->rows, row);
+    for (int row = 0; row < results->modelled.row_count; row++)
+        table_copy_row(&whole, &results->modelled, row);
+    int rc = table_write(&whole, folder);
+    table_free(&whole);
+    return rc;
+}
+
 int results_write(const struct results *results, const char *folder)
 {
     struct results copy = *results;
     struct table *tables[TABLES];
     list_tables(&copy, tables);
     int rc = EXIT_OK;
-    for (int t = 0; !rc && t < TABLES; t++)
+    for (int t = 0; !rc && t < MODELLED_TABLES; t++)
+        if (modelled_table(&copy, t)->row_count)
+            rc = table_write(modelled_table(&copy, t), folder);
+    for (int t = 0; !rc && t < TABLES - 1; t++)
         rc = table_write(tables[t], folder);
-    return rc;
+    return rc ? rc : write_rows(results, folder);
 }
 
 /* Does the cell of this row stand in results.csv (context)? If not, the sweep was cut off between two files. */
@@ -194,6 +234,26 @@ static bool unfinished_pair(const struct table *table, int row, void *context)
     return true;
 }
 
+static bool is_modelled(const struct table *table, int row, void *context)
+{
+    (void)context;
+    return text_is(table_get(table, row, "clock"), "modelled");
+}
+
+/* A sweep without a modelled band has none of its files. */
+static int read_modelled(struct results *results, const char *folder)
+{
+    int rc = EXIT_OK;
+    for (int row = 0; row < results->rows.row_count; row++)
+        if (is_modelled(&results->rows, row, NULL))
+            table_copy_row(&results->modelled, &results->rows, row);
+    table_remove(&results->rows, is_modelled, NULL);
+    for (int t = 0; !rc && t < MODELLED_TABLES; t++)
+        if (folder_has(folder, modelled_table(results, t)->name))
+            rc = table_read(modelled_table(results, t), folder);
+    return rc;
+}
+
 int results_read(struct results *results, const char *folder)
 {
     struct table *tables[TABLES];
@@ -201,6 +261,7 @@ int results_read(struct results *results, const char *folder)
     int rc = EXIT_OK;
     for (int t = 0; !rc && t < TABLES; t++)
         rc = table_read(tables[t], folder);
+    rc = rc ? rc : read_modelled(results, folder);
     for (int t = 0; !rc && t < TABLES - 2; t++)
         table_remove(tables[t], unfinished, &results->rows);
     if (!rc)
@@ -223,23 +284,36 @@ static void add_json_field(cJSON *object, const struct table *table, int row, co
         cJSON_AddStringToObject(object, column, text);
 }
 
+static void add_json_rows(cJSON *array, const struct table *table)
+{
+    for (int row = 0; row < table->row_count; row++) {
+        cJSON *object = text_must(cJSON_CreateObject());
+        for (int c = 0; c < table->column_count; c++)
+            add_json_field(object, table, row, table->columns[c]);
+        cJSON_AddItemToArray(array, object);
+    }
+}
+
+static void add_json_table(cJSON *whole, const struct table *table, const struct table *also)
+{
+    char name[32] = {0};
+    memcpy(name, table->name, strcspn(table->name, "."));
+    cJSON *array = text_must(cJSON_AddArrayToObject(whole, name));
+    add_json_rows(array, table);
+    if (also)
+        add_json_rows(array, also);
+}
+
 int results_write_json(const struct results *results, const char *folder)
 {
     struct results copy = *results;
     struct table *tables[TABLES];
     list_tables(&copy, tables);
     cJSON *whole = text_must(cJSON_CreateObject());
-    for (int t = TABLES - 1; t >= 0; t--) {
-        char name[32] = {0};
-        memcpy(name, tables[t]->name, strcspn(tables[t]->name, "."));
-        cJSON *array = text_must(cJSON_AddArrayToObject(whole, name));
-        for (int row = 0; row < tables[t]->row_count; row++) {
-            cJSON *object = text_must(cJSON_CreateObject());
-            for (int c = 0; c < tables[t]->column_count; c++)
-                add_json_field(object, tables[t], row, tables[t]->columns[c]);
-            cJSON_AddItemToArray(array, object);
-        }
-    }
+    for (int t = TABLES - 1; t >= 0; t--)
+        add_json_table(whole, tables[t], t == TABLES - 1 ? &results->modelled : NULL);
+    for (int t = 0; t < MODELLED_TABLES; t++)
+        add_json_table(whole, modelled_table(&copy, t), NULL);
     char *json = text_must(cJSON_PrintUnformatted(whole));
     char *path = text_format("%s/results.json", folder);
     int rc = file_write_atomic(path, json, strlen(json));

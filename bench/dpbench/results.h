@@ -15,13 +15,18 @@
 #define RESULTS_SCHEMA "1"
 
 struct results {
-    struct table rows;     /* results.csv: a row a cell */
+    struct table rows;     /* results.csv: a row a cell that was measured here */
     struct table devices;  /* devices.csv: a row a cell and device */
     struct table steps;    /* steps.csv: every timed step of every round */
     struct table traffic;  /* traffic.csv: bytes a step by phase and ordered pair of devices */
     struct table accuracy; /* accuracy.csv: a row a cell with a test set */
     struct table ledger;   /* ledger.csv: bytes a step by phase, counted and by formula */
     struct table pairs;    /* pairs.csv: two cells of one group compared */
+    /* The modelled band (modelled.h), apart so that no reader of the tables above meets a modelled time. */
+    struct table modelled;         /* results.csv's other rows: clock = modelled */
+    struct table modelled_more;    /* modelled.csv: what results.csv has no column for */
+    struct table modelled_devices; /* modelled_devices.csv: a row a device */
+    struct table timeline;         /* timeline.csv: one step's spans */
 };
 
 /* A cell's runs, and what was found about them. */

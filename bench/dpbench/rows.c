@@ -106,8 +106,10 @@ static void set_result(struct table *table, int row, const struct plan *plan, co
 {
     const cJSON *summary = measured->records[measured->middle].summary;
     const struct cell *cell = measured->cell;
-    set_times(table, row, measured);
-    copy_numbers(table, row, summary, middle_numbers, COUNT(middle_numbers));
+    if (!cell->workload->shape_gpus) {
+        set_times(table, row, measured);
+        copy_numbers(table, row, summary, middle_numbers, COUNT(middle_numbers));
+    }
     copy_numbers(table, row, summary, constant_numbers, COUNT(constant_numbers));
     copy_text(table, row, summary, "comm_source");
     copy_text(table, row, summary, "checksum");
@@ -183,7 +185,7 @@ static void add_details(struct results *results, const struct measured *measured
     add_lines(&results->ledger, measured->cell, middle, "formula", KEY_COLUMNS, 0);
     if (record_number(middle->summary, "test_samples") > 0)
         add_accuracy(&results->accuracy, measured->cell, middle->summary);
-    for (int r = 0; r < measured->rounds; r++)
+    for (int r = 0; r < measured->rounds && !measured->cell->workload->shape_gpus; r++)
         add_lines(&results->steps, measured->cell, &measured->records[r], "step", KEY_COLUMNS, r);
 }
 
@@ -270,5 +272,6 @@ void results_add_group(struct results *results, const struct plan *plan, const s
         if (measured_ok(measured))
             add_details(results, measured);
     }
-    add_pairs(&results->pairs, plan, group, all);
+    if (!group->cells[0].workload->shape_gpus)
+        add_pairs(&results->pairs, plan, group, all);
 }

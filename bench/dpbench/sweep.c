@@ -16,6 +16,7 @@
 
 #include "device.h"
 #include "folder.h"
+#include "modelled.h"
 #include "plan.h"
 #include "process.h"
 #include "progress.h"
@@ -127,8 +128,7 @@ static void trainer_arguments(const struct sweep *sweep, const struct group *gro
         "--seed",
         "1",
         "--device",
-        settings->device,
-        "--checksum",
+        cell->workload->shape_gpus ? "soft" : settings->device,
         "--json",
         owned[5],
         "--cores-per-device",
@@ -144,7 +144,9 @@ static void trainer_arguments(const struct sweep *sweep, const struct group *gro
     }
     if (cell->no_overlap)
         argv[n++] = "--no-overlap";
-    if (round == 0) {
+    if (!cell->workload->shape_gpus)
+        argv[n++] = "--checksum";
+    if (round == 0 && !cell->workload->shape_gpus) {
         argv[n++] = "--save-gradients";
         argv[n++] = owned[4];
     }
@@ -181,6 +183,8 @@ static void describe(const struct record *record, char *text, size_t size)
     const char *status = record_text(record->run, "status");
     if (!text_is(status, "ok"))
         snprintf(text, size, "%s: %s", status, record_text(record->run, "reason"));
+    else if (!isfinite(ms))
+        snprintf(text, size, "shape only: device 0 needs %.0f MiB", record_number(record->summary, "mem_device0_mib"));
     else
         snprintf(text, size, "%.2f ms a step, %.0f samples/s", ms, rate);
 }
@@ -351,6 +355,8 @@ int sweep_run(struct settings *settings)
             rc = run_group(&sweep, &sweep.plan.groups[g]);
         progress_end(&sweep.progress);
     }
+    if (!rc && !sweep.interrupted)
+        rc = modelled_run(settings, &sweep.results, sweep.run_id, &sweep.interrupted);
     if (!rc && sweep.interrupted) {
         log_error("interrupted by signal %d; finished runs are kept: go on with --resume --out %s", sweep.interrupted,
                   settings->out);

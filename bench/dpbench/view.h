@@ -15,7 +15,7 @@ struct view {
     int gpus[SETTINGS_MAX_GPUS], gpu_count; /* the Ns that dp or ddp ran on, ascending */
 };
 
-#define VIEWS_MAX 8
+#define VIEWS_MAX 16 /* workloads that are run here, two scalings each */
 
 /* The workload that a row of results.csv belongs to; NULL: none of today's. */
 const struct workload *row_workload(const struct table *rows, int row);

@@ -19,7 +19,7 @@ def parse(argv):
     i = 1
     while i < len(argv):
         name = argv[i][2:].replace("-", "_")
-        if name in ("checksum", "no_overlap"):
+        if name in ("checksum", "no_overlap", "shape_only"):
             options[name] = True
             i += 1
         else:
@@ -63,6 +63,7 @@ def main():
     n, batch, strategy = o["gpus"], o["global_batch"], o["strategy"]
     inputs = 64 if o["data"] == "digits" else 784
     params = (inputs + 1) * o["width"] + (o["depth"] - 1) * (o["width"] + 1) * o["width"] + (o["width"] + 1) * o["classes"]
+    params = {"mlp": params, "resnet20": 272474, "gpt-nano": 842496, "gpt2-124m": 124475904, "resnet50": 25557032}[o["model"]]
     p, out = params * 4, batch * o["classes"] * 4
     fault = os.environ.get("FIXTURE_FAULT", "").split(":")
     mine = len(fault) == 3 and strategy in fault[0].split("+") and (
@@ -78,6 +79,12 @@ def main():
         sys.exit("fixture: no device")
     if fault == "killed":
         os.kill(os.getpid(), signal.SIGSEGV)
+
+    if o.get("record"):  # what fixture_replay.py would read; a rank of DDP has a file of its own
+        for suffix in (".%d" % rank for rank in range(n)) if strategy == "ddp" and n > 1 else ("",):
+            with open(o["record"] + suffix, "w") as f:
+                f.write("record\n")
+        return
 
     compute = 40.0 * batch / 128 / n * params / 3960000
     update = 4.0 * params / 3960000
@@ -128,7 +135,7 @@ def main():
     if o.get("save_gradients"):
         save_gradients(o["save_gradients"], gradients)
 
-    variant = ["%s=%s" % (k, o[k]) for k, d in (("width", 1024), ("depth", 4), ("classes", 10), ("lr", 0)) if o.get(k, d) != d]
+    variant = ["%s=%s" % (k, o[k]) for k, d in (("width", 1024), ("depth", 4), ("classes", 10), ("lr", 0), ("device_memory", 0)) if o.get(k, d) != d]
     variant += ["no_overlap=1"] if o.get("no_overlap") else []
     common = {"strategy": strategy, "variant": ";".join(variant) if fault != "other" else "depth=9", "model": o["model"], "data": o["data"], "gpus": n, "global_batch": batch,
               "batch_per_gpu": -(-batch // n), "accumulate": 1, "precision": "fp32", "optimizer": "sgd", "params": params,
@@ -146,6 +153,9 @@ def main():
                "comm_mib": total / MIB if n > 1 else None, "comm_mib_formula": sum(formula.values()) / MIB if n > 1 else None,
                "busiest_link_mib": max(sent + received) / MIB if n > 1 else None, "comm_source": "counted", "loss_first": 2.3,
                "loss_last": 2.1, "checksum": bits, "oversubscribed": False, "status": "ok", "reason": None}
+    if o.get("shape_only"):
+        for line in lines + [summary]:
+            line.update({k: None for k in line if k in ("ms", "loss", "samples_per_s", "checksum") or k.endswith("_ms") or "loss_" in k})
     if o["data"] == "digits":
         summary.update(test_samples=360, test_correct=350, test_accuracy=350 / 360)
     if fault == "ledger":

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The modelled band on the page (page.h): a table and figures for each machine.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "folder.h"
+#include "modelled.h"
+#include "page.h"
+#include "sys/file.h"
+#include "text.h"
+
+#define DOCUMENT_LIMIT ((size_t)1 << 20)
+
+/* How far off the model is: the line of docs/fidelity.md that begins "Error: ", if the replay has been checked. */
+static void put_error(const struct page *page, FILE *out)
+{
+    char *folder = text_format("%s/../docs", page->plots), *path = text_format("%s/fidelity.md", folder);
+    void *data = NULL;
+    size_t bytes = 0;
+    char *text = NULL, *line = NULL;
+    if (folder_has(folder, "fidelity.md") && !file_read(path, DOCUMENT_LIMIT, &data, &bytes)) {
+        text = text_format("\n%.*s", (int)bytes, (const char *)data);
+        line = strstr(text, "\nError: ");
+    }
+    fputs("<p><b>How far to trust it.</b> ", out);
+    if (line) {
+        line += strlen("\nError: ");
+        line[strcspn(line, "\n")] = '\0';
+        text_html(out, line);
+        fputs(" (<code>docs/fidelity.md</code>)", out);
+    } else {
+        fputs("The model is not yet checked against published ladders: its error is not known.", out);
+    }
+    fputs(
+        " Products take their FLOPs by the machine's measured rate, other kernels their bytes, collectives a measured "
+        "table by size. <b>Alpha-beta</b> is the same step with collectives by the plain teaching model, latency + "
+        "bytes / bandwidth: beside the table's it shows what that model misses.</p>\n",
+        out);
+    free(text);
+    free(data);
+    free(path);
+    free(folder);
+}
+
+static const char table_head[] =
+    "<div class=\"wide\"><table><tr><th>workload</th><th>strategy</th><th class=\"n\">N</th>"
+    "<th class=\"n\">global batch</th><th class=\"n\">step ms</th><th class=\"n\">alpha-beta ms</th>"
+    "<th class=\"n\">samples/s</th><th class=\"n\">speed-up</th><th class=\"n\">bytes, exposed ms</th>"
+    "<th class=\"n\">hidden ms</th><th class=\"n\">busiest link MiB</th><th class=\"n\">device 0 MiB</th>"
+    "<th class=\"n\">others MiB</th><th>bottleneck</th></tr>\n";
+#define TABLE_COLUMNS 14
+
+static void put_row(const struct results *results, const struct modelled_cell *cell, FILE *out)
+{
+    const struct table *rows = &results->modelled, *more = &results->modelled_more;
+    int row = modelled_find(rows, 0, cell), other = modelled_find(more, 0, cell);
+    if (row < 0)
+        return;
+    fputs("<tr>", out);
+    page_cell(out, cell->workload->name, "");
+    char strategy[40];
+    snprintf(strategy, sizeof strategy, "%s%s", cell->strategy, cell->lock ? ", launch lock" : "");
+    page_cell(out, strategy, "");
+    page_number(out, cell->gpus, 0);
+    if (other < 0) {
+        fprintf(out, "<td colspan=\"%d\" class=\"bad\">%s: ", TABLE_COLUMNS - 3, table_get(rows, row, "status"));
+        text_html(out, table_get(rows, row, "reason"));
+        fputs("</td></tr>\n", out);
+        return;
+    }
+    double step = table_number(rows, row, "step_ms");
+    page_cell(out, table_get(rows, row, "global_batch"), "n");
+    page_number(out, step, step < 10 ? 3 : 1);
+    page_number(out, table_number(more, other, "alpha_beta_step_ms"), step < 10 ? 3 : 1);
+    page_number(out, table_number(rows, row, "samples_per_s"), 0);
+    page_number(out, table_number(rows, row, "speedup"), 2);
+    page_number(out, table_number(more, other, "exposed_ms"), 2);
+    page_number(out, table_number(rows, row, "comm_hidden_ms"), 2);
+    page_number(out, table_number(rows, row, "busiest_link_mib"), 1);
+    page_number(out, table_number(rows, row, "mem_device0_mib"), 0);
+    page_number(out, table_number(rows, row, "mem_median_others_mib"), 0);
+    bool fits = text_is(table_get(rows, row, "status"), "ok");
+    page_cell(out, fits ? table_get(more, other, "bottleneck") : "does not fit in a device's memory",
+              fits ? "" : "bad");
+    fputs("</tr>\n", out);
+}
+
+/* Single on one device, then both strategies on more; on one device they are single's step, and stand in results.csv.
+ */
+static void put_table(const struct page *page, const struct modelled_machine *machine, FILE *out)
+{
+    const struct settings all = {.single = true, .dp = true, .ddp = true};
+    fputs(table_head, out);
+    for (int w = 0; w < workload_count; w++) {
+        struct modelled_cell cells[MODELLED_CELLS_MAX];
+        int count = workloads[w].modelled_batch ? modelled_cells(&all, &workloads[w], machine, cells) : 0;
+        for (int c = 0; c < count; c++)
+            if (cells[c].gpus > 1 || text_is(cells[c].strategy, "single"))
+                put_row(page->results, &cells[c], out);
+    }
+    fputs("</table></div>\n", out);
+}
+
+static void put_figures(const struct page *page, const struct modelled_machine *machine, bool folded, FILE *out)
+{
+    for (int i = 0; i < page->figure_count; i++) {
+        const struct figure *figure = &page->figures[i];
+        if (figure->band == 2 && text_is(figure->machine, machine->name) && figure->folded == folded)
+            page_figure(page, figure, out);
+    }
+}
+
+static bool has_rows(const struct page *page, const struct modelled_machine *machine)
+{
+    return table_find(&page->results->modelled, 0, "machine", machine->name) >= 0;
+}
+
+void page_modelled(const struct page *page, FILE *out)
+{
+    const struct table *rows = &page->results->modelled;
+    int left_out = table_find(rows, 0, "status", "left_out");
+    if (left_out >= 0 || rows->row_count == 0) {
+        fputs("<p class=\"failures\"><b>Left out.</b> ", out);
+        text_html(out, left_out >= 0 ? table_get(rows, left_out, "reason")
+                                     : "None of the workloads of this sweep is in this band.");
+        fputs("</p>\n", out);
+        return;
+    }
+    put_error(page, out);
+    for (int m = 0; m < modelled_machine_count; m++) {
+        const struct modelled_machine *machine = &modelled_machines[m];
+        if (!has_rows(page, machine))
+            continue;
+        fprintf(out, "<h3>Modelled on %s (<code>%s</code>)</h3>\n", machine->title, machine->name);
+        put_figures(page, machine, false, out);
+        fprintf(out, "<details><summary>Breakdown and utilization, modelled on %s</summary>\n", machine->name);
+        put_figures(page, machine, true, out);
+        fputs("</details>\n", out);
+        put_table(page, machine, out);
+    }
+}
