@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "explain.h"
+#include "largest.h"
 #include "report.h"
 #include "text.h"
 #include "view.h"
@@ -158,6 +159,41 @@ static void say_memory(const struct view *view, const struct speaker *to)
     sentence_end(to);
 }
 
+/* "On the same memory DDP fits N % more": from --find-batch of both. */
+static void say_largest(const struct view *view, const struct speaker *to)
+{
+    const struct table *table = &view->results->largest;
+    static const char *const strategies[] = {"dp", "ddp"};
+    double batch[2], fullest[2], outputs[2], memory = NAN;
+    for (int s = 0; s < 2; s++) {
+        int row = largest_find(view->results, view->workload, strategies[s]);
+        batch[s] = row >= 0 ? table_number(table, row, "batch_per_gpu") : NAN;
+        fullest[s] = row >= 0 ? table_number(table, row, "fullest_device") : NAN;
+        outputs[s] = row >= 0 ? table_number(table, row, "outputs_mib") : NAN;
+        memory = row >= 0 ? table_number(table, row, "device_mib") : memory;
+    }
+    int failed = table_find(table, 0, "status", "failed");
+    if (failed >= 0 && text_is(table_get(table, failed, "model"), view->workload->model)) {
+        sentence_begin(to, "Largest batch.");
+        fprintf(to->out, "Not found for %s: ", table_get(table, failed, "strategy"));
+        text_html(to->out, table_get(table, failed, "reason"));
+        sentence_end(to);
+    }
+    if (!isfinite(batch[0]) || !isfinite(batch[1]))
+        return;
+    sentence_begin(to, "Largest batch.");
+    double more = 100 * (batch[1] / batch[0] - 1);
+    fprintf(to->out, "%s on %d devices of %.0f MiB: DP fits %.0f samples per device, DDP %.0f", view->workload->name,
+            view->workload->shape_gpus, memory, batch[0], batch[1]);
+    if (more)
+        fprintf(to->out, "; on the same memory DDP fits %.0f %% %s", fabs(more), more > 0 ? "more" : "less");
+    fprintf(to->out,
+            ". Outputs and their gradient take %.0f MiB of the fullest device with DP (device %.0f) and %.0f MiB with "
+            "DDP.",
+            outputs[0], fullest[0], outputs[1]);
+    sentence_end(to);
+}
+
 /* ---- all of them ----------------------------------------------------------------------------- */
 
 static void explain(const struct results *results, const struct speaker *to)
@@ -174,6 +210,8 @@ static void explain(const struct results *results, const struct speaker *to)
     for (int v = 0; v < count; v++)
         if (!views[v].workload->evaluated)
             say_memory(&views[v], to);
+    for (int v = 0; v < count; v++)
+        say_largest(&views[v], to);
     say_modelled(results, to);
     for (int v = 0; v < count; v++)
         say_times(&views[v], to);

@@ -109,6 +109,14 @@ static const char *const pair_columns[] = {
     "loss_difference", "oversubscribed",
 };
 static const char *const key_columns[] = {KEY};
+static const char *const largest_columns[] = {
+    "model",           "data",           "gpus",
+    "strategy",        "device_mib",     "batch_per_gpu",
+    "global_batch",    "fullest_device", "total_mib",
+    "parameters_mib",  "gradients_mib",  "optimizer_mib",
+    "activations_mib", "outputs_mib",    "communication_mib",
+    "data_mib",        "status",         "reason",
+};
 static const char *const more_columns[] = {"machine",   KEY, "exposed_ms", "collective_ms", "alpha_beta_step_ms",
                                            "bottleneck"};
 static const char *const modelled_device_columns[] = {"machine",    KEY,        "device",      "util",
@@ -126,6 +134,7 @@ void results_open(struct results *results)
     table_init(&results->ledger, "ledger.csv", ledger_columns, COUNT(ledger_columns));
     table_init(&results->accuracy, "accuracy.csv", accuracy_columns, COUNT(accuracy_columns));
     table_init(&results->pairs, "pairs.csv", pair_columns, COUNT(pair_columns));
+    table_init(&results->largest, "largest.csv", largest_columns, COUNT(largest_columns));
     table_init(&results->modelled, "results.csv", row_columns, COUNT(row_columns));
     table_init(&results->modelled_more, "modelled.csv", more_columns, COUNT(more_columns));
     table_init(&results->modelled_devices, "modelled_devices.csv", modelled_device_columns,
@@ -142,11 +151,11 @@ static void list_tables(struct results *results, struct table *tables[TABLES])
     memcpy(tables, all, sizeof all);
 }
 
-/* The modelled band's own files. */
-#define MODELLED_TABLES 3
-static struct table *modelled_table(struct results *results, int t)
+/* Files of what is not executed; a sweep that has none of it does not write them. */
+#define OPTIONAL_TABLES 4
+static struct table *optional_table(struct results *results, int t)
 {
-    struct table *const all[MODELLED_TABLES] = {&results->modelled_more, &results->modelled_devices,
+    struct table *const all[OPTIONAL_TABLES] = {&results->largest, &results->modelled_more, &results->modelled_devices,
                                                 &results->timeline};
     return all[t];
 }
@@ -158,8 +167,8 @@ void results_close(struct results *results)
     for (int t = 0; t < TABLES; t++)
         table_free(tables[t]);
     table_free(&results->modelled);
-    for (int t = 0; t < MODELLED_TABLES; t++)
-        table_free(modelled_table(results, t));
+    for (int t = 0; t < OPTIONAL_TABLES; t++)
+        table_free(optional_table(results, t));
 }
 
 int results_find(const struct table *table, int start, const struct cell *cell)
@@ -196,9 +205,9 @@ int results_write(const struct results *results, const char *folder)
     struct table *tables[TABLES];
     list_tables(&copy, tables);
     int rc = EXIT_OK;
-    for (int t = 0; !rc && t < MODELLED_TABLES; t++)
-        if (modelled_table(&copy, t)->row_count)
-            rc = table_write(modelled_table(&copy, t), folder);
+    for (int t = 0; !rc && t < OPTIONAL_TABLES; t++)
+        if (optional_table(&copy, t)->row_count)
+            rc = table_write(optional_table(&copy, t), folder);
     for (int t = 0; !rc && t < TABLES - 1; t++)
         rc = table_write(tables[t], folder);
     return rc ? rc : write_rows(results, folder);
@@ -240,17 +249,16 @@ static bool is_modelled(const struct table *table, int row, void *context)
     return text_is(table_get(table, row, "clock"), "modelled");
 }
 
-/* A sweep without a modelled band has none of its files. */
-static int read_modelled(struct results *results, const char *folder)
+static int read_optional(struct results *results, const char *folder)
 {
     int rc = EXIT_OK;
     for (int row = 0; row < results->rows.row_count; row++)
         if (is_modelled(&results->rows, row, NULL))
             table_copy_row(&results->modelled, &results->rows, row);
     table_remove(&results->rows, is_modelled, NULL);
-    for (int t = 0; !rc && t < MODELLED_TABLES; t++)
-        if (folder_has(folder, modelled_table(results, t)->name))
-            rc = table_read(modelled_table(results, t), folder);
+    for (int t = 0; !rc && t < OPTIONAL_TABLES; t++)
+        if (folder_has(folder, optional_table(results, t)->name))
+            rc = table_read(optional_table(results, t), folder);
     return rc;
 }
 
@@ -261,7 +269,7 @@ int results_read(struct results *results, const char *folder)
     int rc = EXIT_OK;
     for (int t = 0; !rc && t < TABLES; t++)
         rc = table_read(tables[t], folder);
-    rc = rc ? rc : read_modelled(results, folder);
+    rc = rc ? rc : read_optional(results, folder);
     for (int t = 0; !rc && t < TABLES - 2; t++)
         table_remove(tables[t], unfinished, &results->rows);
     if (!rc)
@@ -312,8 +320,8 @@ int results_write_json(const struct results *results, const char *folder)
     cJSON *whole = text_must(cJSON_CreateObject());
     for (int t = TABLES - 1; t >= 0; t--)
         add_json_table(whole, tables[t], t == TABLES - 1 ? &results->modelled : NULL);
-    for (int t = 0; t < MODELLED_TABLES; t++)
-        add_json_table(whole, modelled_table(&copy, t), NULL);
+    for (int t = 0; t < OPTIONAL_TABLES; t++)
+        add_json_table(whole, optional_table(&copy, t), NULL);
     char *json = text_must(cJSON_PrintUnformatted(whole));
     char *path = text_format("%s/results.json", folder);
     int rc = file_write_atomic(path, json, strlen(json));

@@ -22,6 +22,7 @@ struct results {
     struct table accuracy; /* accuracy.csv: a row a cell with a test set */
     struct table ledger;   /* ledger.csv: bytes a step by phase, counted and by formula */
     struct table pairs;    /* pairs.csv: two cells of one group compared */
+    struct table largest;  /* largest.csv: the largest batch that fits, a row a strategy (largest.h) */
     /* The modelled band (modelled.h), apart so that no reader of the tables above meets a modelled time. */
     struct table modelled;         /* results.csv's other rows: clock = modelled */
     struct table modelled_more;    /* modelled.csv: what results.csv has no column for */

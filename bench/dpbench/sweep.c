@@ -16,6 +16,7 @@
 
 #include "device.h"
 #include "folder.h"
+#include "largest.h"
 #include "modelled.h"
 #include "plan.h"
 #include "process.h"
@@ -355,6 +356,8 @@ int sweep_run(struct settings *settings)
             rc = run_group(&sweep, &sweep.plan.groups[g]);
         progress_end(&sweep.progress);
     }
+    if (!rc && !sweep.interrupted)
+        rc = largest_run(settings, &sweep.results, &sweep.interrupted);
     if (!rc && !sweep.interrupted)
         rc = modelled_run(settings, &sweep.results, sweep.run_id, &sweep.interrupted);
     if (!rc && sweep.interrupted) {

@@ -19,7 +19,7 @@ def parse(argv):
     i = 1
     while i < len(argv):
         name = argv[i][2:].replace("-", "_")
-        if name in ("checksum", "no_overlap", "shape_only"):
+        if name in ("checksum", "no_overlap", "shape_only", "find_batch"):
             options[name] = True
             i += 1
         else:
@@ -60,7 +60,7 @@ def main():
         print(count if int(count) else "fixture: no driver")
         sys.exit(0 if int(count) else 3)
     o = parse(sys.argv)
-    n, batch, strategy = o["gpus"], o["global_batch"], o["strategy"]
+    n, batch, strategy = o["gpus"], o.get("global_batch", o["gpus"]), o["strategy"]
     inputs = 64 if o["data"] == "digits" else 784
     params = (inputs + 1) * o["width"] + (o["depth"] - 1) * (o["width"] + 1) * o["width"] + (o["width"] + 1) * o["classes"]
     params = {"mlp": params, "resnet20": 272474, "gpt-nano": 842496, "gpt2-124m": 124475904, "resnet50": 25557032}[o["model"]]
@@ -84,6 +84,14 @@ def main():
         for suffix in (".%d" % rank for rank in range(n)) if strategy == "ddp" and n > 1 else ("",):
             with open(o["record"] + suffix, "w") as f:
                 f.write("record\n")
+        return
+
+    if o.get("find_batch"):
+        b = 17 if strategy == "dp" else 51
+        names = ("parameters", "gradients", "optimizer", "activations", "outputs", "communication", "data")
+        with open(o["json"], "w") as f:
+            f.write(json.dumps({"type": "find_batch", "batch_per_gpu": b, "global_batch": b * n, "device_bytes": o["device_memory"] * MIB,
+                                "fullest_device": 0, "total_bytes": 7 * b * MIB, **{k + "_bytes": b * MIB for k in names}}) + "\n")
         return
 
     compute = 40.0 * batch / 128 / n * params / 3960000

@@ -74,6 +74,20 @@ class Modelled(unittest.TestCase):
         self.assertEqual([(r["strategy"], r["gpus"], r["rounds"], r["scaling"]) for r in self.rows(clock="measured")],
                          [("ddp", "8", "1", "strong")])
 
+    def test_the_largest_batch(self):
+        done = self.sweep()
+        line, = (l for l in done.stdout.splitlines() if l.startswith("Largest batch."))
+        self.assertIn("gpt2-124m on 8 devices of 81920 MiB: DP fits 17 samples per device, DDP 51; on the same memory DDP fits 200 % more", line)
+        dp, ddp = self.rows("largest.csv")
+        self.assertEqual((dp["strategy"], dp["batch_per_gpu"], dp["total_mib"], dp["status"]), ("dp", "17", "119", "ok"))
+
+    def test_no_largest_batch(self):
+        done = self.sweep(FIXTURE_FAULT="ddp:8:exit3")
+        self.assertIn("Largest batch. Not found for ddp: exit code 1: fixture: no device", done.stdout)
+        self.assertIn("Not found for ddp", self.read("report.html"))
+        self.assertEqual(self.sweep("--resume").returncode, 1, "the failed cell's row is kept")
+        self.assertEqual([r["status"] for r in self.rows("largest.csv")], ["ok", "ok"])
+
     # ---- the modelled band
 
     def test_rows_of_both_machines(self):
