@@ -10,10 +10,10 @@ usage() {
 Usage: bench/run.sh [OPTION]...
 Installs what is missing (apt-get, through sudo if not root), builds, and measures.
 
-  --quick              under 3 minutes on 2 cores: 1, 2, 4 devices, few rounds
+  --quick              under 4 minutes on 2 cores: 1, 2, 4 devices, few rounds
   --gpus LIST          numbers of devices (default 1,2,4,8)
   --strategies LIST    of single,dp,ddp
-  --models LIST        workloads: mlp,digits,classes
+  --models LIST        workloads: mlp,digits,classes,resnet20,gpt-nano,gpt2-124m,resnet50
   --scaling LIST       strong,weak (default strong)
   --device NAME        auto, soft, cuda
   --out DIR            results folder (default results/<time>, in UTC)

@@ -45,6 +45,8 @@ set bmargin 8
 row(s, d) = -(d + s * (devices + 1))
 low(s, d, lane) = row(s, d) + (s == 0 ? -0.4 : lane == 1 ? -0.42 : -0.1)
 high(s, d, lane) = row(s, d) + (s == 0 ? 0.4 : lane == 1 ? -0.16 : 0.4)
-plot for [p = 1:12] ARG2 every ::1 using ($6 == p ? ($1 + $2) / 2 : 1/0):(row($3, $4)):1:2:(low($3, $4, $5)):(high($3, $4, $5)) \
+# Neighbouring buckets stay apart to the eye.
+gap(from, to, lane) = lane == 1 ? (to - from > 0.006 * longest ? 0.002 * longest : (to - from) / 3) : 0
+plot for [p = 1:12] ARG2 every ::1 using ($6 == p ? ($1 + $2) / 2 : 1/0):(row($3, $4)):1:($2 - gap($1, $2, $5)):(low($3, $4, $5)):(high($3, $4, $5)) \
          with boxxyerror fillstyle solid 1.0 noborder linecolor rgb colour[p] notitle, \
      for [p = 1:12] NaN with boxes fillstyle solid 1.0 noborder linecolor rgb colour[p] title (used[p] > 0 ? name[p] : "")

@@ -49,9 +49,10 @@ static const char table_head[] =
     "<div class=\"wide\"><table><tr><th>workload</th><th>strategy</th><th class=\"n\">N</th>"
     "<th class=\"n\">global batch</th><th class=\"n\">step ms</th><th class=\"n\">alpha-beta ms</th>"
     "<th class=\"n\">samples/s</th><th class=\"n\">speed-up</th><th class=\"n\">bytes, exposed ms</th>"
-    "<th class=\"n\">hidden ms</th><th class=\"n\">busiest link MiB</th><th class=\"n\">device 0 MiB</th>"
-    "<th class=\"n\">others MiB</th><th>bottleneck</th></tr>\n";
-#define TABLE_COLUMNS 14
+    "<th class=\"n\">device 0 MiB</th>"
+    "<th class=\"n\">others MiB</th><th class=\"n\">device 0 busy %</th>"
+    "<th class=\"n\">all busy %</th></tr>\n";
+#define TABLE_COLUMNS 13
 
 static void put_row(const struct results *results, const struct modelled_cell *cell, FILE *out)
 {
@@ -65,9 +66,10 @@ static void put_row(const struct results *results, const struct modelled_cell *c
     snprintf(strategy, sizeof strategy, "%s%s", cell->strategy, cell->lock ? ", launch lock" : "");
     page_cell(out, strategy, "");
     page_number(out, cell->gpus, 0);
-    if (other < 0) {
-        fprintf(out, "<td colspan=\"%d\" class=\"bad\">%s: ", TABLE_COLUMNS - 3, table_get(rows, row, "status"));
-        text_html(out, table_get(rows, row, "reason"));
+    bool fits = !text_is(table_get(rows, row, "status"), "out_of_memory");
+    if (other < 0 || !fits) {
+        fprintf(out, "<td colspan=\"%d\" class=\"bad\">", TABLE_COLUMNS - 3);
+        text_html(out, fits ? table_get(rows, row, "reason") : "does not fit in a device's memory");
         fputs("</td></tr>\n", out);
         return;
     }
@@ -78,13 +80,10 @@ static void put_row(const struct results *results, const struct modelled_cell *c
     page_number(out, table_number(rows, row, "samples_per_s"), 0);
     page_number(out, table_number(rows, row, "speedup"), 2);
     page_number(out, table_number(more, other, "exposed_ms"), 2);
-    page_number(out, table_number(rows, row, "comm_hidden_ms"), 2);
-    page_number(out, table_number(rows, row, "busiest_link_mib"), 1);
     page_number(out, table_number(rows, row, "mem_device0_mib"), 0);
     page_number(out, table_number(rows, row, "mem_median_others_mib"), 0);
-    bool fits = text_is(table_get(rows, row, "status"), "ok");
-    page_cell(out, fits ? table_get(more, other, "bottleneck") : "does not fit in a device's memory",
-              fits ? "" : "bad");
+    page_number(out, 100 * table_number(rows, row, "util_device0"), 0);
+    page_number(out, 100 * table_number(rows, row, "util_mean"), 0);
     fputs("</tr>\n", out);
 }
 

@@ -23,7 +23,7 @@ static const char help[] =
     "Measures single, dp and ddp in turn, proves that they train the same model, and writes CSV files, plots and a "
     "report.\n"
     "\n"
-    "  --quick              few rounds on 1, 2, 4 devices: under 3 minutes on 2 cores\n"
+    "  --quick              few rounds on 1, 2, 4 devices: under 4 minutes on 2 cores\n"
     "  --gpus LIST          numbers of devices, such as 1,2,4,8\n"
     "  --strategies LIST    of single, dp, ddp (default all)\n"
     "  --models LIST        of the workloads named below (default all)\n"
