@@ -140,8 +140,9 @@ class Modelled(unittest.TestCase):
         page = self.read("report.html")
         third = page[page.index('id="three"'):]
         self.assertNotRegex(third, "(?i)modelled on|a100x8|pcie4x4")
+        self.assertNotIn("<tr><td>", third, "neither workload is made for times")
         first = page[page.index('id="one"'):page.index('id="two"')]
-        self.assertEqual(first.count("<tr><td>classes"), 5)
+        self.assertEqual((first.count("<tr><td>classes"), first.count("<tr><td>")), (5, 5 + 2))
         self.assertEqual(len(self.rows("devices.csv", model="mlp")), 1 + 1 + 1 + 2 + 2)
         self.assertNotIn("Every cell", page[page.index('id="two"'):page.index('id="three"')])
 
