@@ -14,23 +14,35 @@
 
 #define DOCUMENT_LIMIT ((size_t)1 << 20)
 
-/* How far off the model is: the line of docs/fidelity.md that begins "Error: ", if the replay has been checked. */
+/* The line of docs/fidelity.md that counts its predictions, "17 predictions: 8 within 5 %, ..."; NULL: none. Its end
+ * is cut in the text. */
+static const char *find_summary(char *text)
+{
+    for (char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        size_t digits = strspn(line, "0123456789");
+        if (!digits || strncmp(line + digits, " predictions: ", strlen(" predictions: ")) != 0)
+            continue;
+        line[strcspn(line, "\n")] = '\0';
+        return line;
+    }
+    return NULL;
+}
+
+/* How far off the model is, if the replay has been checked against what others published. */
 static void put_error(const struct page *page, FILE *out)
 {
     char *folder = text_format("%s/../docs", page->plots), *path = text_format("%s/fidelity.md", folder);
     void *data = NULL;
     size_t bytes = 0;
-    char *text = NULL, *line = NULL;
-    if (folder_has(folder, "fidelity.md") && !file_read(path, DOCUMENT_LIMIT, &data, &bytes)) {
-        text = text_format("\n%.*s", (int)bytes, (const char *)data);
-        line = strstr(text, "\nError: ");
-    }
+    bool read = folder_has(folder, "fidelity.md") && !file_read(path, DOCUMENT_LIMIT, &data, &bytes);
+    char *text = text_format("%.*s", read ? (int)bytes : 0, read ? (const char *)data : "");
+    const char *summary = find_summary(text);
     fputs("<p><b>How far to trust it.</b> ", out);
-    if (line) {
-        line += strlen("\nError: ");
-        line[strcspn(line, "\n")] = '\0';
-        text_html(out, line);
-        fputs(" (<code>docs/fidelity.md</code>)", out);
+    if (summary) {
+        fputs("Against published ladders of other machines and programs: ", out);
+        text_html(out, summary);
+        fputs(" Each stands in <code>docs/fidelity.md</code>, with its source and what is known of the reason.", out);
     } else {
         fputs("The model is not yet checked against published ladders: its error is not known.", out);
     }
