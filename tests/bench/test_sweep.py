@@ -360,7 +360,7 @@ class Sweep(unittest.TestCase):
     def test_batch_norm_is_compared_with_its_partner_and_not_with_single(self):
         """Each piece has its own statistics: both differ from single alike, and that is right."""
         options = ["--models", "resnet20", "--gpus", "2", "--cores", "2", "--rounds", "1", "--steps", "2"]
-        self.assertEqual(self.sweep(*options, fault="dp+ddp:2:gradient").returncode, 0)
+        self.assertEqual(self.sweep(*options, fault="dp+ddp:all:gradient").returncode, 0)
         self.assertEqual((self.row("dp", 2)["equal"], self.row("ddp", 2)["equal"]), ("bit", "bit"))
         shutil.rmtree(self.out)
         self.assertEqual(self.sweep(*options, fault="dp:2:gradient").returncode, 1)
