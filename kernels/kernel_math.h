@@ -36,12 +36,12 @@ DEVICE float exponential(float x)
 #endif
 }
 
-/* 1 / (1 + e^-x): small values keep their relative precision, which 1 + tanh loses. Within 3 units in the last place; a result below
- * the smallest normal number may be 0. */
+/* 1 / (1 + e^-x): small values keep their relative precision, which 1 + tanh loses. Within 3 units in the last place; a result
+ * below the smallest normal number may be 0. */
 DEVICE float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
 
-/* tanh x, within 2 units in the last place: near 0 an odd polynomial (Cephes tanhf), beyond 1 - 2 / (e^2|x| + 1); -0, infinities and
- * NaN as the C library's. */
+/* tanh x, within 2 units in the last place: near 0 an odd polynomial (Cephes tanhf), beyond 1 - 2 / (e^2|x| + 1); -0, infinities
+ * and NaN as the C library's. */
 DEVICE float hyperbolic_tangent(float x)
 {
 #ifdef __CUDA_ARCH__

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The cell of torch.nn.LSTM, one step in time. The products are cuBLAS's; here is what stands between them, one pass forward and one
- * back, a row a sample:
+ * The cell of torch.nn.LSTM, one step in time. The products are cuBLAS's; here is what stands between them, one pass forward and
+ * one back, a row a sample:
  *
  *     i, f, o = sigmoid(a_i), ...;  g = tanh(a_g);  a = x W_ih^T + h' W_hh^T + b_ih + b_hh
  *     c = f c' + i g;  h = o tanh c                                        (c', h' of the step before)

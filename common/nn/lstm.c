@@ -6,13 +6,13 @@
  *     h_t, c_t = cell(x_t W_ih^T + h_t-1 W_hh^T + b_ih + b_hh, c_t-1)
  *     logits = h W^T + b                                 [batch][block][vocabulary]
  *
- * Inside, time comes first: what one step reads and writes lies together, and so do the h of all steps, with h_0 before them. So the
- * products with the input of all steps are one, and so are the gradients of both weights; only h_t-1 W_hh^T, and its gradient, is a
- * product a step. The head wants samples first: the cell writes h a second time in that order.
+ * Inside, time comes first: what one step reads and writes lies together, and so do the h of all steps, with h_0 before them. So
+ * the products with the input of all steps are one, and so are the gradients of both weights; only h_t-1 W_hh^T, and its gradient,
+ * is a product a step. The head wants samples first: the cell writes h a second time in that order.
  *
- * The initial state h_0 = c_0 = 0 is part of each replica's own state, on its own device, zero from the day it is opened and written
- * by nobody after. Users of PyTorch know the fault this excludes: a module that makes its initial state once, on device 0, and
- * under DataParallel hands it to replicas on other devices.
+ * The initial state h_0 = c_0 = 0 is part of each replica's own state, on its own device, zero from the day it is opened and
+ * written by nobody after. Users of PyTorch know the fault this excludes: a module that makes its initial state once, on device 0,
+ * and under DataParallel hands it to replicas on other devices.
  */
 #include "nn/lstm.h"
 
@@ -60,8 +60,8 @@ static void *take(const struct replica *replica, struct state *state, size_t byt
     return at;
 }
 
-/* Where everything lies for a batch. The zeros of a small batch are the last ones of those for batch_max samples, so that h_1 and c_1
- * always begin at the same place and never overwrite a zero. */
+/* Where everything lies for a batch. The zeros of a small batch are the last ones of those for batch_max samples, so that h_1 and
+ * c_1 always begin at the same place and never overwrite a zero. */
 static struct state state_of(const struct replica *replica, size_t batch)
 {
     size_t most = replica->batch_max, n = most * replica->model->settings.block, element = element_size(replica_type(replica));
@@ -208,8 +208,8 @@ static int embedding_backward(const struct backward *pass, const struct state *s
     return backward_ready(pass, LSTM_EMBEDDING);
 }
 
-/* The weights serve all steps, so nothing of the LSTM is ready before the last step back, that of t = 0; then, as autograd walks from
- * there: the recurrent Linear before that of the input. */
+/* The weights serve all steps, so nothing of the LSTM is ready before the last step back, that of t = 0; then, as autograd walks
+ * from there: the recurrent Linear before that of the input. */
 static int lstm_backward(struct replica *replica, const void *d_logits, size_t batch, bool accumulate, gradient_ready *ready,
                          void *context)
 {

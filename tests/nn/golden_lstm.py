@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Golden values of the LSTM models, by PyTorch: logits, loss, every gradient, and the parameters after 10 steps of SGD; and the order in
-which autograd's accumulators have them. In double from numbers that are exact in fp32. Weights and tokens are hashes of (tensor,
-element), the same in hashed.h. lstm-tiny whole; of each tensor of lstm 16 values and the norm. Run once (Debian's python3-torch 1.13);
-the result is committed:
+"""Golden values of the LSTM models, by PyTorch: logits, loss, every gradient, and the parameters after 10 steps of SGD; and the
+order in which autograd's accumulators have them. In double from numbers that are exact in fp32. Weights and tokens are hashes of
+(tensor, element), the same in hashed.h. lstm-tiny whole; of each tensor of lstm 16 values and the norm. Run once (Debian's
+python3-torch 1.13); the result is committed:
 
     python3 tests/nn/golden_lstm.py > tests/nn/golden_lstm.txt
 """

@@ -52,7 +52,7 @@ static void test_refusals(void **state)
     assert_int_equal(model_open(&model, "lstm-large", &(struct model_settings){0}), EXIT_USAGE);
 }
 
-/* The embedding normal with deviation 1, all others uniform in +-1/sqrt(width): the deviation of each tensor, from 256 values on. */
+/* The embedding normal with deviation 1, all others uniform in +-1/sqrt(width): each tensor's deviation. */
 static void test_initial_values(void **state)
 {
     struct trial trial;
