@@ -93,6 +93,21 @@ cudaError_t kernel_embedding_order(int32_t *order, const int32_t *tokens, size_t
 cudaError_t kernel_embedding_backward(enum element_type type, void *d_table, const void *dy, const int32_t *tokens,
                                       const int32_t *order, size_t rows, size_t columns, size_t vocabulary, cudaStream_t stream);
 
+/* ---- lstm.cu ---- one step in time of torch.nn.LSTM's cell, rows = samples; gates [rows][4 columns] in the order i, f, g, o; c in
+ * fp32. out and d_out: row r begins r * stride elements behind the pointer. */
+/* gates, in place: from x W_ih^T + h W_hh^T (without biases) to the activated gates i, f, o = sigmoid, g = tanh;
+ * c = f c_before + i g; h = out = o tanh c. bias_ih, bias_hh [4 columns]; all others [rows][columns]. */
+cudaError_t kernel_lstm_forward(enum element_type type, void *gates, float *c, void *h, void *out, const float *c_before,
+                                const void *bias_ih, const void *bias_hh, size_t rows, size_t columns, size_t stride,
+                                cudaStream_t stream);
+/* gates, in place: from the activated gates to the gradient of what was activated; d_c, in place: from the gradient of c to that of
+ * c_before. The gradient of h is d_out + d_h; d_h NULL (the last step): d_out alone, and d_c is written without being read. */
+cudaError_t kernel_lstm_backward(enum element_type type, void *gates, float *d_c, const float *c, const float *c_before,
+                                 const void *d_out, const void *d_h, size_t rows, size_t columns, size_t stride,
+                                 cudaStream_t stream);
+/* y [columns][rows] = x [rows][columns], turned. */
+cudaError_t kernel_turn_tokens(int32_t *y, const int32_t *x, size_t rows, size_t columns, cudaStream_t stream);
+
 /* ---- reduction.cu ---- */
 /* out[columns] = (accumulate ? out : 0) + sum over rows of x[rows][columns]: a bias gradient. rows = 0: zeros (or kept). */
 cudaError_t kernel_column_sums(enum element_type type, void *out, const void *x, size_t rows, size_t columns, int accumulate,

@@ -13,8 +13,9 @@
 #include "sys/log.h"
 #include "sys/nearest.h"
 
-static const struct model_type *const model_types[] = {&model_mlp,       &model_resnet20,  &model_resnet50,  &model_gpt_tiny,
-                                                     &model_gpt_nano, &model_gpt_micro, &model_gpt2_124m};
+static const struct model_type *const model_types[] = {
+    &model_mlp,       &model_resnet20,  &model_resnet50, &model_gpt_tiny, &model_gpt_nano,
+    &model_gpt_micro, &model_gpt2_124m, &model_lstm,     &model_lstm_tiny};
 
 #define MODEL_TYPES (sizeof model_types / sizeof model_types[0])
 

@@ -33,7 +33,7 @@ struct parameter {
 
 struct model_settings {
     size_t inputs, width, depth, classes;    /* mlp; 0: the model's default or what the data says */
-    size_t layers, heads, block, vocabulary; /* gpt, with width; 0: as the model's name says (tests give others) */
+    size_t layers, heads, block, vocabulary; /* gpt, lstm, with width; 0: as the model's name says (tests give others) */
     enum element_type type; /* of parameters, activations, logits and gradients on the devices */
 };
 

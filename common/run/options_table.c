@@ -17,7 +17,8 @@ const struct option_row option_rows[] = {
     {"inputs", OPTION_SIZE, FOR_BOTH, SCOPE_VARIANT, MEMBER(model_settings.inputs), 1, 1 << 20, .key = "inputs",
      .value = "N", .meaning = "mlp, resnet: floats a sample (default: the data's, else the model's)"},
     {"width", OPTION_SIZE, FOR_BOTH, SCOPE_VARIANT, MEMBER(model_settings.width), 1, 1 << 16, .key = "width",
-     .value = "N", .meaning = "mlp: neurons of a hidden layer; resnet: channels of the first stage (default: the model's)"},
+     .value = "N", .meaning = "mlp: neurons of a hidden layer; resnet: channels of the first stage; lstm: of the hidden state "
+                              "(default: the model's)"},
     {"depth", OPTION_SIZE, FOR_BOTH, SCOPE_VARIANT, MEMBER(model_settings.depth), 1, 64, .key = "depth", .value = "N",
      .meaning = "mlp: hidden layers; resnet: blocks a stage (default: the model's)"},
     {"classes", OPTION_SIZE, FOR_BOTH, SCOPE_VARIANT, MEMBER(model_settings.classes), 1, 1 << 20, .key = "classes",

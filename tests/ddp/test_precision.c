@@ -106,6 +106,27 @@ static void dp_and_ddp_agree(void **state)
         }
 }
 
+/* The same of an LSTM, which adds up over time what it rounds in every step. */
+static void dp_and_ddp_agree_on_an_lstm(void **state)
+{
+    (void)state;
+    static const char *const ranks[] = {"1", "2", "4"}, *const types[] = {"bf16", "fp16"};
+    for (size_t t = 0; t < COUNT(types); t++)
+        for (size_t n = 0; n < COUNT(ranks); n++) {
+            const char *const lstm[] = {"--model", "lstm-tiny", "--lr", "0.1", "--global-batch", "8", "--gpus", ranks[n],
+                                        "--precision", types[t], NULL};
+            struct training ddp, dp;
+            train_with(&ddp, &strategy_ddp, NULL, lstm);
+            train_with(&dp, &strategy_dp, NULL, lstm);
+            if (t == 0)
+                expect_same_bits(&dp, &ddp);
+            assert_true(of_parameters(&dp, &ddp) <= 2e-3);
+            assert_true(ddp.loss_last < ddp.loss_first);
+            training_close(&dp);
+            training_close(&ddp);
+        }
+}
+
 /* The gradients' sum over 8 devices is rounded once: both transports of DP have the same bits also where N is no power of
  * two and pieces are uneven, with and without accumulation. */
 static void both_transports_round_once(void **state)
@@ -309,6 +330,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dp_and_ddp_agree),
+        cmocka_unit_test(dp_and_ddp_agree_on_an_lstm),
         cmocka_unit_test(both_transports_round_once),
         cmocka_unit_test(accumulation_loses_nothing),
         cmocka_unit_test(an_overflow_of_the_sum_is_found),

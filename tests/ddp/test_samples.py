@@ -225,6 +225,27 @@ def test_text():
         check("model of tokens" in run.err, run.err)
 
 
+def test_lstm():
+    """It learns a text in every precision, and its header says what it is; a run resumed has the bits of one that never stopped."""
+    with folder() as path:
+        text, files = os.path.join(path, "text"), [os.path.join(path, name) for name in ("whole", "half", "rest")]
+        with open(text, "w", encoding="utf-8") as file:
+            file.write("the quick brown fox jumps over the lazy dog; " * 100)
+        common = ["--model", "lstm", "--data", text, "--global-batch", 8, "--lr", 1, "--momentum", 0, "--warmup", 0]
+        for precision in ("fp32", "bf16", "fp16"):
+            lines, out = train(DP, *common, "--strategy", "single", "--precision", precision, "--steps", 40)
+            first, last = lines["step"][0]["loss"], lines["step"][-1]["loss"]
+            check(5 < first < 6.5 and last < 2.9, f"{precision}: loss {first} -> {last}")
+            check("lstm, 657664 parameters" in out and "layers=1 embedding=256 width=256 block=64 vocabulary=256" in out, out)
+        for program in (DP, DDP):
+            start = [program, *common, "--gpus", 2, "--accumulate", 2]
+            train(*start, "--steps", 9, "--save", files[0])
+            train(*start, "--steps", 4, "--save", files[1])
+            train(*start, "--steps", 5, "--resume", files[1], "--save", files[2])
+            with open(files[0], "rb") as whole, open(files[2], "rb") as rest:
+                check(whole.read() == rest.read(), f"{program}: the checkpoints differ")
+
+
 # ---- surroundings ----------------------------------------------------------------------------------------------------
 
 

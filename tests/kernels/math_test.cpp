@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The error of kernel_math.h's exponential on the CPU, over every 101st float, in units in the last place (normal results) or of
-// the smallest denormal.
+// The errors of kernel_math.h's functions on the CPU, over every 101st float, in units in the last place (normal results) or of
+// the smallest denormal. A sigmoid below the smallest normal number is only checked to be no larger than that.
 #include <cmath>
 #include <cstdio>
 
@@ -17,16 +17,35 @@ static double error_of(float got, double exact)
     return std::fabs(got - exact) / std::ldexp(1.0, (exponent - 24 > -149 ? exponent - 24 : -149));
 }
 
-int main()
-{
-    double worst = 0, worst_denormal = 0;
-    for (uint64_t bits = 0; bits < UINT64_C(1) << 32; bits += 101) {
-        const float x = kernel::bits_float(static_cast<uint32_t>(bits));
-        const double exact = std::exp(static_cast<double>(x));
-        const double error = error_of(kernel::exponential(x), exact);
-        double &kind = exact < 1.1754943508222875e-38 ? worst_denormal : worst;
+static constexpr double SMALLEST_NORMAL = 1.1754943508222875e-38;
+
+struct Worst {
+    double normal = 0, denormal = 0;
+    void take(float got, double exact)
+    {
+        double &kind = std::fabs(exact) < SMALLEST_NORMAL ? denormal : normal;
+        const double error = error_of(got, exact);
         kind = error > kind ? error : kind;
     }
-    std::printf("exponential: at most %.2f units in the last place, %.2f for denormal results\n", worst, worst_denormal);
-    return worst <= 1 && worst_denormal <= 1 ? 0 : 1;
+    bool within(const char *name, double units) const
+    {
+        std::printf("%s: at most %.2f units in the last place, %.2f for denormal results\n", name, normal, denormal);
+        return normal <= units && denormal <= 1;
+    }
+};
+
+int main()
+{
+    Worst exponential, sigmoid, tangent;
+    for (uint64_t bits = 0; bits < UINT64_C(1) << 32; bits += 101) {
+        const float x = kernel::bits_float(static_cast<uint32_t>(bits));
+        const double exact = std::exp(static_cast<double>(x)), logistic = 1 / (1 + std::exp(-static_cast<double>(x)));
+        const float found = kernel::sigmoid(x);
+        exponential.take(kernel::exponential(x), exact);
+        sigmoid.take(logistic < SMALLEST_NORMAL && found >= 0 && found <= SMALLEST_NORMAL ? static_cast<float>(logistic) : found,
+                     logistic);
+        tangent.take(kernel::hyperbolic_tangent(x), std::tanh(static_cast<double>(x)));
+    }
+    const bool good[] = {exponential.within("exponential", 1), sigmoid.within("sigmoid", 3), tangent.within("tanh", 2)};
+    return good[0] && good[1] && good[2] ? 0 : 1;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The numbers of golden_mlp.txt or golden_gpt.txt by name.
+ * The numbers of a golden file (golden_mlp.txt, golden_gpt.txt, ...) by name.
  */
 #ifndef TESTS_NN_GOLDEN_H
 #define TESTS_NN_GOLDEN_H
@@ -18,7 +18,7 @@ struct golden {
     int count;
 };
 
-/* Fails the test if the file is not what golden_mlp.py, golden_gpt.py and golden_resnet.py write. */
+/* Fails the test if the file is not what its script (golden_mlp.py, ...) writes. */
 void golden_open(struct golden *golden, const char *path);
 void golden_close(struct golden *golden);
 /* prefix and name together; fails the test if there is none, or not of this count. */

@@ -96,15 +96,17 @@ static void equals_one_device(void **state)
     compare_variants("--data synthetic " SMALL, 7, 36);
 }
 
-/* Many labels a sample, tokens in place of floats, a parameter that two layers share. */
+/* Many labels a sample, tokens in place of floats, a parameter that two layers share, or that all steps in time do. */
 static void equals_one_device_on_text(void **state)
 {
     static const size_t batches[] = {8, 9, 3};
+    static const char *const models[] = {"--data synthetic --model gpt-tiny", "--data synthetic --model lstm-tiny"};
 
     (void)state;
     for (size_t n = 0; n < COUNT(device_counts); n++)
         for (size_t b = 0; b < COUNT(batches); b++)
-            compare_variants("--data synthetic --model gpt-tiny", device_counts[n], batches[b]);
+            for (size_t m = 0; m < COUNT(models); m++)
+                compare_variants(models[m], device_counts[n], batches[b]);
 }
 
 /* The same through pinned memory and copy streams. Trial 2's batch of 13 is among them. */

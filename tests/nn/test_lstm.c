@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a strategy relies on, for the LSTM: gradients against finite differences, the ready order, accumulation, parts of a batch,
+ * empty batches, the zeros before the first step, memory.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "device.h"
+#include "gpu/memory.h"
+#include "reference_lstm.h"
+#include "sys/log.h"
+#include "token_checks.h"
+
+/* As hooks on PyTorch's accumulators tell it (golden_lstm.py prints it): the recurrent part before that of the input. The same for
+ * an empty batch. */
+static void test_ready_order(void **state)
+{
+    static const char *const order[] = {"head.bias",       "head.weight",       "lstm.bias_hh_l0", "lstm.weight_hh_l0",
+                                        "lstm.bias_ih_l0", "lstm.weight_ih_l0", "embedding.weight"};
+    struct trial trial;
+    token_open(&trial, *state);
+    for (size_t batch = 0; batch <= TOKEN_BATCH; batch += TOKEN_BATCH) {
+        struct token_ready ready = {0};
+        token_backward(&trial, batch, false, token_log_ready, &ready);
+        assert_int_equal(ready.count, 7);
+        for (int i = 0; i < 7; i++)
+            assert_string_equal(trial.model.parameters[ready.order[i]].name, order[i]);
+    }
+    trial_close(&trial);
+}
+
+static void test_gradients_against_differences(void **state)
+{
+    check_gradients_against_differences(*state);
+}
+
+static void test_ready_can_end_the_pass(void **state)
+{
+    check_ready_can_end_the_pass(*state);
+}
+
+static void test_ready_means_enqueued(void **state)
+{
+    check_ready_means_enqueued(*state);
+}
+
+static void test_accumulation(void **state)
+{
+    check_accumulation(*state);
+}
+
+static void test_parts_add_up(void **state)
+{
+    check_parts_add_up(*state);
+}
+
+static void test_empty_batch_gives_zeros(void **state)
+{
+    check_empty_batch_gives_zeros(*state);
+}
+
+/* h_0 and c_0 stay zero whatever batches have come before: the gradients of 5 samples have the same bits before and after a pass
+ * over 2, and those of 2 samples the same as on a replica that never saw more. */
+static void test_initial_state_stays_zero(void **state)
+{
+    struct trial used, fresh;
+    token_open(&used, *state);
+    token_open(&fresh, *state);
+    token_backward(&used, TOKEN_BATCH, false, NULL, NULL);
+    char *before = flat_read(&used.replica, used.replica.gradients);
+    token_backward(&used, 2, false, NULL, NULL);
+    char *few = flat_read(&used.replica, used.replica.gradients);
+    token_backward(&used, TOKEN_BATCH, false, NULL, NULL);
+    char *after = flat_read(&used.replica, used.replica.gradients);
+    token_backward(&fresh, 2, false, NULL, NULL);
+    char *never_more = flat_read(&fresh.replica, fresh.replica.gradients);
+    assert_memory_equal(after, before, used.model.flat_bytes);
+    assert_memory_equal(few, never_more, used.model.flat_bytes);
+    free(before);
+    free(few);
+    free(after);
+    free(never_more);
+    trial_close(&used);
+    trial_close(&fresh);
+}
+
+/* A replica's state, h_0 and c_0 in it, lies on its own device: opening one on device 1 takes nothing of device 0. */
+static void test_initial_state_on_its_own_device(void **state)
+{
+    struct model model;
+    struct replica replica;
+    int devices = 0;
+    (void)state;
+    assert_int_equal(cudaGetDeviceCount(&devices), cudaSuccess);
+    if (devices < 2)
+        skip();
+    assert_int_equal(model_open(&model, "lstm-tiny", &(struct model_settings){0}), 0);
+    assert_int_equal(cudaSetDevice(0), cudaSuccess);
+    assert_int_equal(replica_open(&replica, &model, 1, TOKEN_BATCH, true), 0);
+    assert_int_equal(memory_current(0, MEMORY_ACTIVATIONS), 0);
+    assert_true(memory_current(1, MEMORY_ACTIVATIONS) > 0);
+    replica_close(&replica);
+    model_close(&model);
+}
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + 255) / 256 * 256;
+}
+
+/* Logits and their gradient are outputs; all else that a pass needs is activations, to the byte. n tokens of 3 samples. */
+static void test_memory_by_category(void **state)
+{
+    struct trial trial;
+    (void)state;
+    trial_open_model(&trial, "lstm", &(struct model_settings){0}, 3);
+    const struct model_settings *s = &trial.model.settings;
+    size_t n = 3 * s->block, row = n * s->width * sizeof(float), first = 3 * s->width * sizeof(float);
+    assert_int_equal(memory_current(0, MEMORY_OUTPUTS), 2 * n * s->vocabulary * sizeof(float));
+    assert_int_equal(memory_current(0, MEMORY_DATA), 2 * n * sizeof(int32_t));
+    assert_int_equal(memory_current(0, MEMORY_ACTIVATIONS),
+                     8 * row + 4 * first + 2 * aligned(n * sizeof(int32_t))); /* x, 4 gates, h, c, out; h_0, c_0, d_h, d_c */
+    trial_close(&trial);
+    for (int category = 0; category < MEMORY_CATEGORIES; category++)
+        assert_int_equal(memory_current(0, (enum memory_category)category), 0);
+}
+
+int main(void)
+{
+    static struct token_model model = {"lstm-tiny", 1, reference_lstm_loss};
+
+    log_set_program("test_lstm");
+    device_setup();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate(test_ready_order, &model),
+        cmocka_unit_test_prestate(test_gradients_against_differences, &model),
+        cmocka_unit_test_prestate(test_ready_can_end_the_pass, &model),
+        cmocka_unit_test_prestate(test_ready_means_enqueued, &model),
+        cmocka_unit_test_prestate(test_accumulation, &model),
+        cmocka_unit_test_prestate(test_parts_add_up, &model),
+        cmocka_unit_test_prestate(test_empty_batch_gives_zeros, &model),
+        cmocka_unit_test_prestate(test_initial_state_stays_zero, &model),
+        cmocka_unit_test(test_initial_state_on_its_own_device),
+        cmocka_unit_test(test_memory_by_category),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
