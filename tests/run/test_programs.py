@@ -145,7 +145,8 @@ def test_evaluation_is_exact(folder):
 
 
 def test_resume_is_bit_equal(folder):
-    for arguments in (["--strategy", "single"], ["--gpus", "3", "--optimizer", "adamw"]):
+    skipping = ["--precision", "fp16", "--loss-scale", "1e12"]   # halved in each of the first 25 steps or so
+    for arguments in (["--strategy", "single"], ["--gpus", "3", "--optimizer", "adamw"], ["--gpus", "2", "--optimizer", "adam"] + skipping):
         files = [os.path.join(folder, name) for name in ("whole", "half", "rest")]
         common = DIGITS + arguments + ["--global-batch", "100", "--warmup", "1"]   # 3 epochs and more: the order changes
         whole, _ = train(folder, common + ["--steps", "39", "--save", files[0]])
