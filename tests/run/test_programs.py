@@ -331,15 +331,19 @@ def test_unwritable_file(folder):
 
 
 def test_record_without_a_folder(folder):
-    """A record that can't be written at the end is an error of the environment, told once."""
+    """A record that can't be written at the end is an error of the environment, told once, and the row does not say ok."""
+    path = os.path.join(folder, "run.json")
     inside = os.path.join(folder, "inside")
     os.mkdir(inside)
-    with subprocess.Popen([trainer] + SMALL + ["--steps", "2000", "--record", os.path.join(inside, "record")], stdin=subprocess.DEVNULL,
+    with subprocess.Popen([trainer] + SMALL + ["--steps", "2000", "--record", os.path.join(inside, "record"), "--json", path], stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as training:
         check(any("step " in line for line in training.stdout), "no step")
         os.rmdir(inside)
         err = training.communicate(timeout=LIMIT)[1]
     check(training.returncode == 3 and len(err.splitlines()) == 1 and "record: can't" in err, f"exit {training.returncode}\n{err}")
+    with open(path, encoding="utf-8") as file:
+        last = json.loads(file.read().splitlines()[-1])
+    check(last["status"] == "failed" and "record: can't" in last["reason"], f"{last}")
 
 
 def test_pipes_and_devices(folder):
