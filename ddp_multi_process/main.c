@@ -50,17 +50,17 @@ static int take_inheritance(const struct environment *environment)
     return status;
 }
 
-/* One file a process: rank r of several records to FILE.r. */
-static int name_record(struct options *options, const struct environment *environment)
+/* One file a process: rank r of several records to FILE.r. *path is the caller's (free), behind the run. */
+static int name_record(struct options *options, const struct environment *environment, char **path)
 {
-    char *path;
     if (!options->record || environment->world_size == 1)
         return EXIT_OK;
-    if (asprintf(&path, "%s.%d", options->record, environment->rank) < 0) {
+    if (asprintf(path, "%s.%d", options->record, environment->rank) < 0) {
+        *path = NULL;
         log_error("no memory for the record's name");
         return EXIT_RESOURCE;
     }
-    options->record = path; /* to the end of the process */
+    options->record = *path;
     return EXIT_OK;
 }
 
@@ -84,6 +84,7 @@ static int meet(const struct options *options, const struct environment *environ
 static int run_rank(struct options *options, const struct environment *environment)
 {
     struct world world = {0};
+    char *record = NULL;
     log_set_rank(environment->rank);
     log_set_quiet(environment->rank > 0);       /* what all ranks would say alike, rank 0 says */
     (void)prctl(PR_SET_NAME, "ddp-train rank"); /* started as /proc/self/exe, it would be called "exe" */
@@ -94,7 +95,7 @@ static int run_rank(struct options *options, const struct environment *environme
     if (!status)
         status = meet(options, environment, &world);
     if (!status)
-        status = name_record(options, environment);
+        status = name_record(options, environment, &record);
     if (!status)
         status = engine_configure(options, environment->local_world_size);
     world.reported = progress_set_reported;
@@ -108,6 +109,7 @@ static int run_rank(struct options *options, const struct environment *environme
     if (!status) /* else the launcher tells where it failed */
         progress_reach(environment->rank, PROGRESS_END, 0);
     rendezvous_close(&world);
+    free(record);
     return status;
 }
 

@@ -97,9 +97,9 @@ static int read_number(const char *option, const char *text, double low, double 
     return refuse(option, text, expected);
 }
 
-static int read_integer(const char *option, const char *text, double high, double *value)
+static int read_integer(const char *option, const char *text, double low, double high, double *value)
 {
-    int status = read_number(option, text, 0, high, value);
+    int status = read_number(option, text, low, high, value);
     return status || *value == (double)(long long)*value ? status : refuse(option, text, "a whole number");
 }
 
@@ -125,14 +125,14 @@ static int read_pair(struct question *question, int option, int argc, char **arg
     double first = 0, value = 0;
     int status;
     if (option == SLOW_RANK) {
-        status = read_integer("slow-rank", optarg, 4095, &first);
+        status = read_integer("slow-rank", optarg, 0, 4095, &first);
         status =
             status ? status : read_number("slow-rank R FACTOR", second(argc, argv), 0.01, 1000, &play->slow_factor);
         play->slow_rank = (int)first;
         return status;
     }
     status = read_number("jitter", optarg, 0, 1, &play->jitter_sigma);
-    status = status ? status : read_integer("jitter SIGMA SEED", second(argc, argv), 9007199254740992.0, &value);
+    status = status ? status : read_integer("jitter SIGMA SEED", second(argc, argv), 0, 9007199254740992.0, &value);
     play->jitter_seed = (uint64_t)value;
     return status;
 }
@@ -144,9 +144,9 @@ static int read_option(struct question *question, int option, int argc, char **a
     int status = EXIT_OK;
     switch (option) {
     case GPUS:
-        status = read_integer("gpus", optarg, 4096, &value);
+        status = read_integer("gpus", optarg, 1, 4096, &value);
         play->replicate = (int)value;
-        return status || play->replicate > 0 ? status : refuse("gpus", optarg, "1 to 4096");
+        return status;
     case BANDWIDTH:
         return read_number("bandwidth", optarg, 1e-6, 1e6, &play->what_if.bandwidth);
     case LATENCY:
@@ -193,8 +193,15 @@ static int check(struct question *question, int argc, char **argv)
 {
     question->records = argv + optind;
     question->record_count = argc - optind;
-    if (question->record_count < 1)
-        return refuse("RECORD", NULL, "at least one record file");
+    if (question->record_count < 1) {
+        log_error("no record found, expected at least one file of --record (see replay --help)");
+        return EXIT_USAGE;
+    }
+    const char *const files[] = {question->trace, question->csv, question->json};
+    const char *const names[] = {"trace", "csv", "json"};
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+        if (files[i] && !files[i][0])
+            return refuse(names[i], "", "a file's name");
     if (!question->machine)
         return refuse("machine", NULL, "a machine's name or file");
     if (question->play.replicate && question->record_count != 1) {

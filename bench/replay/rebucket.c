@@ -294,8 +294,11 @@ int rebucket(struct program *program, double cap_mib)
     struct program new = {.event_count = program->event_count, .stream_count = program->stream_count};
     struct pass pass = {.old = program, .new = &new, .cap = cap_mib *MIB};
     if (!find_streams(&pass)) {
-        log_error("%s: --bucket-cap-mb: the record is %s, expected timed steps of DDP with overlap on at least 2 ranks",
-                  program->path, program_setting(program, "strategy", "of an unknown strategy"));
+        const char *variant = program_setting(program, "variant", "");
+        log_error("%s: --bucket-cap-mb: the record is %s%s%s%s, expected timed steps of DDP with overlap and gradients "
+                  "beside their buckets on at least 2 ranks",
+                  program->path, program_setting(program, "strategy", "of an unknown strategy"), *variant ? " (" : "",
+                  variant, *variant ? ")" : "");
         return EXIT_USAGE;
     }
     pass.failed = !open_pass(&pass);

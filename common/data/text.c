@@ -5,12 +5,14 @@
 #include "data/text.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "sys/exit_codes.h"
 #include "sys/file.h"
 #include "sys/log.h"
 
 #define FILE_LIMIT ((size_t)1 << 30) /* bytes; it is held in memory. enwik9 has 10^9 */
+#define NAME_LENGTH 48               /* of a file, in messages */
 #define TEST_SHARE 10                /* one window in ten */
 
 static int refuse_model(const struct dataset *dataset, const struct sample_shape *wanted)
@@ -74,7 +76,10 @@ int dataset_open_text(struct dataset *dataset, const char *path)
     size_t bytes = 0;
     int status = file_read(path, FILE_LIMIT, &dataset->memory[0], &bytes);
 
-    if (!status)
-        text_open(dataset, dataset->memory[0], bytes);
-    return status;
+    if (status)
+        return status;
+    text_open(dataset, dataset->memory[0], bytes);
+    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+    snprintf(dataset->name, sizeof dataset->name, "text '%.*s'", NAME_LENGTH, file);
+    return EXIT_OK;
 }

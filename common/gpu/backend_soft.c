@@ -122,6 +122,8 @@ void gpu_record_setting(const char *name, const char *value)
 
 int gpu_finish(void)
 {
-    GPU_TRY(softRecordFinish());
-    return EXIT_OK;
+    cudaError_t failed = softRecordFinish();
+    if (failed == cudaErrorUnknown) /* the file could not be written, and that has been reported */
+        return EXIT_RESOURCE;
+    return gpu_report_cuda(failed, "softRecordFinish", __FILE__, __LINE__);
 }

@@ -252,6 +252,8 @@ int engine_run(const struct strategy *strategy, const struct options *options, s
     results_close(&results);
     close_all(&engine);
     int finished = gpu_finish();
+    if (finished && !status && options->json && !world->reported) /* where a launcher looks on, it tells */
+        (void)engine_report_failure(strategy, options, finished);
     return status ? status : finished;
 }
 

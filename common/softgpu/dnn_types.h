@@ -5,37 +5,29 @@
 #ifndef SOFTGPU_DNN_TYPES_H
 #define SOFTGPU_DNN_TYPES_H
 
-#include <string.h>
-
 #include "dnn.h"
+#include "widen.h"
 
 static inline float dnn_to_float(const void *values, softDnnDataType_t type, size_t i)
 {
+    float value;
     if (type == SOFTDNN_DATA_FLOAT)
         return ((const float *)values)[i];
     if (type == SOFTDNN_DATA_HALF)
-        return (float)((const _Float16 *)values)[i];
-    const uint32_t bits = (uint32_t)((const uint16_t *)values)[i] << 16;
-    float value;
-    memcpy(&value, &bits, sizeof value);
+        widen_float16(&value, (const uint16_t *)values + i, 1);
+    else
+        widen_bfloat16(&value, (const uint16_t *)values + i, 1);
     return value;
 }
 
 static inline void dnn_from_float(void *values, softDnnDataType_t type, size_t i, float value)
 {
-    uint32_t bits;
-    if (type == SOFTDNN_DATA_FLOAT) {
+    if (type == SOFTDNN_DATA_FLOAT)
         ((float *)values)[i] = value;
-        return;
-    }
-    if (type == SOFTDNN_DATA_HALF) {
-        ((_Float16 *)values)[i] = (_Float16)value;
-        return;
-    }
-    memcpy(&bits, &value, sizeof bits);
-    const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
-    const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
-    ((uint16_t *)values)[i] = (uint16_t)(nan ? bits >> 16 | 0x40u : rounded);
+    else if (type == SOFTDNN_DATA_HALF)
+        narrow_float16((uint16_t *)values + i, &value, 1);
+    else
+        narrow_bfloat16((uint16_t *)values + i, &value, 1);
 }
 
 /* to[n] = values[n] */

@@ -75,7 +75,8 @@ int file_read(const char *path, size_t limit, void **data, size_t *bytes)
 {
     *data = NULL;
     *bytes = 0;
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    /* O_NONBLOCK: a pipe without a writer is refused below, not waited for. */
+    int descriptor = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (descriptor < 0) {
         log_error("%s: %s", path, strerror(errno));
         return EXIT_BAD_FILE;

@@ -235,7 +235,7 @@ static void test_short_texts(void **state)
             open_text(&dataset, bytes);
             assert_int_equal(dataset_fit(&dataset, &(struct sample_shape){blocks[i], blocks[i], 256, true}),
                              EXIT_BAD_FILE);
-            assert_non_null(strstr(log_last_error(), "found"));
+            assert_non_null(strstr(log_last_error(), "data text 'text': "));
             dataset_close(&dataset);
         }
     }

@@ -121,6 +121,9 @@ def check_refusals():
     assert "a rank of DDP" in replay(path("dp"), "--machine", "a100x8", "--gpus", "8", code=2)
     assert "DDP with overlap" in replay(path("dp"), "--machine", "a100x8", "--bucket-cap-mb", "1", code=2)
     replay(files[0], "--machine", "no-such-machine", code=2)
+    for option in ("--trace", "--csv", "--json"):
+        assert "a file's name" in replay(*files, "--machine", "a100x8", option, "", code=2)
+    assert "from 1 to 4096" in replay(files[0], "--machine", "a100x8", "--gpus", "0", code=2)
     with open(files[0], "rb") as whole, open(path("cut"), "wb") as cut:
         cut.write(whole.read()[:-100])
     assert "the file is cut" in replay(path("cut"), "--machine", "a100x8", code=4)

@@ -185,6 +185,11 @@ static void a_file_that_is_too_long_or_none_is_refused(void **state)
     assert_non_null(strstr(log_last_error(), "has 10 bytes, at most 9"));
     assert_int_equal(file_read(in_folder("missing"), 9, &data, &bytes), EXIT_BAD_FILE);
     assert_int_equal(file_read(folder, 9, &data, &bytes), EXIT_BAD_FILE);
+    assert_int_equal(unlink(in_folder("file")), 0);
+    assert_int_equal(mkfifo(in_folder("file"), 0600), 0);
+    assert_int_equal(file_read(in_folder("file"), 9, &data, &bytes), EXIT_BAD_FILE); /* not waited for */
+    assert_non_null(strstr(log_last_error(), "not a regular file"));
+    assert_int_equal(unlink(in_folder("file")), 0);
     assert_int_equal(file_check_writable(folder), EXIT_RESOURCE);
     assert_int_equal(file_check_writable(in_folder("no/such/file")), EXIT_RESOURCE);
     assert_int_equal(file_write_atomic(in_folder("no/such/file"), "x", 1), EXIT_RESOURCE);
