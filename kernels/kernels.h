@@ -174,6 +174,18 @@ cudaError_t kernel_max_pool(enum element_type type, void *y, uint8_t *places, co
 cudaError_t kernel_max_pool_backward(enum element_type type, void *dx, const void *dy, const uint8_t *places, size_t images,
                                      size_t height, size_t width, size_t columns, cudaStream_t stream);
 
+/* ---- im2col.cu ---- NHWC. patches [images][out_height][out_width][kernel][kernel][in], 0 where a window reaches over the border;
+ * out = (height + 2 padding - kernel) / stride + 1, stated by the caller */
+struct patch_shape {
+    size_t height, width, in, kernel, stride, padding, out_height, out_width;
+};
+/* patches of x [images][height][width][in] */
+cudaError_t kernel_im2col(enum element_type type, void *patches, const void *x, const struct patch_shape *shape, size_t images,
+                          cudaStream_t stream);
+/* dx [images][height][width][in] = the sum of the places of `patches` that each element was copied to */
+cudaError_t kernel_col2im(enum element_type type, void *dx, const void *patches, const struct patch_shape *shape, size_t images,
+                          cudaStream_t stream);
+
 /* ---- softmax.cu ---- */
 /* losses[rows] = -log softmax(logits[rows][classes])[labels[row]]; if d_logits is not NULL also
  * d_logits = (softmax - onehot) * scale, times *loss_scale (on the device; NULL: 1); d_logits may be logits. A label outside

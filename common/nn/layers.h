@@ -28,6 +28,7 @@ struct product {
     cublasOperation_t op_a, op_b;
     size_t rows, columns, k;
     float beta;
+    bool c_is_float; /* C is fp32 whatever the model's type; product_enqueue alone */
 };
 int product_enqueue(const struct replica *replica, const struct product *product);
 

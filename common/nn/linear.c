@@ -29,10 +29,11 @@ int product_enqueue(const struct replica *replica, const struct product *p)
 {
     static const float alpha = 1;
     cudaDataType_t type = element_blas_type(replica_type(replica));
+    cudaDataType_t type_c = p->c_is_float ? CUDA_R_32F : type;
     int ld_a = (int)(p->op_a == CUBLAS_OP_N ? p->k : p->rows), ld_b = (int)(p->op_b == CUBLAS_OP_N ? p->columns : p->k);
 
     GPU_TRY(cublasGemmEx(replica->blas, p->op_b, p->op_a, (int)p->columns, (int)p->rows, (int)p->k, &alpha, p->b, type,
-                         ld_b, p->a, type, ld_a, &p->beta, p->c, type, (int)p->columns, CUBLAS_COMPUTE_32F,
+                         ld_b, p->a, type, ld_a, &p->beta, p->c, type_c, (int)p->columns, CUBLAS_COMPUTE_32F,
                          CUBLAS_GEMM_DEFAULT));
     return EXIT_OK;
 }

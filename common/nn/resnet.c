@@ -17,8 +17,6 @@
 #include "sys/exit_codes.h"
 #include "sys/log.h"
 
-#if GPU_HAS_CUDNN
-
 struct unit {
     struct convolution convolution;
     struct batch_norm norm;
@@ -345,34 +343,6 @@ static int resnet_backward(struct replica *replica, const void *d_logits, size_t
         TRY(block_backward(&pass, i));
     return stem_backward(&pass, net->input ? net->input : replica->input);
 }
-
-#else /* described as refused: never opened */
-
-static int resnet_open(struct replica *replica)
-{
-    log_error("%s: this program was built without cuDNN", replica->model->type->name);
-    return EXIT_RESOURCE;
-}
-
-static void resnet_close(struct replica *replica)
-{
-    (void)replica;
-}
-
-static int resnet_forward(struct replica *replica, size_t batch, bool training)
-{
-    (void)batch, (void)training;
-    return resnet_open(replica);
-}
-
-static int resnet_backward(struct replica *replica, const void *d_logits, size_t batch, bool accumulate,
-                           gradient_ready *ready, void *context)
-{
-    (void)d_logits, (void)batch, (void)accumulate, (void)ready, (void)context;
-    return resnet_open(replica);
-}
-
-#endif
 
 const struct model_type model_resnet20 = {
     .name = "resnet20",

@@ -222,10 +222,6 @@ int resnet_describe(struct model *model, const struct model_settings *settings)
     struct resnet_network *network = malloc(sizeof *network);
     int status = resolve(model, settings);
 
-    if (!GPU_HAS_CUDNN && !status) {
-        log_error("%s: this program was built without cuDNN, which its convolutions need", model->type->name);
-        status = EXIT_RESOURCE;
-    }
     if (network && !status) {
         resnet_network(network, model);
         model->parameter_count = network->classifier + 2;

@@ -263,7 +263,7 @@ int main(int argc, char **argv)
     int passed = 0, failed = 0;
     const struct test_case *const families[] = {elementwise_cases, matrix_cases, softmax_cases, optimizer_cases, control_cases,
                                                 product_cases, attention_cases, layer_cases, lstm_cases, batch_norm_cases,
-                                                convolution_cases};
+                                                convolution_cases, im2col_cases};
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
         run_cases(&settings, families[i], &passed, &failed);
     MUST(cudaStreamDestroy(test_stream));

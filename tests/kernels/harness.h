@@ -24,7 +24,8 @@ struct test_case {
 
 /* A list that ends with a NULL name. */
 extern const struct test_case elementwise_cases[], matrix_cases[], softmax_cases[], optimizer_cases[], control_cases[],
-    product_cases[], attention_cases[], layer_cases[], lstm_cases[], batch_norm_cases[], convolution_cases[];
+    product_cases[], attention_cases[], layer_cases[], lstm_cases[], batch_norm_cases[], convolution_cases[],
+    im2col_cases[];
 
 extern cudaStream_t test_stream;
 

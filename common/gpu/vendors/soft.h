@@ -6,6 +6,8 @@
 #ifndef GPU_VENDORS_SOFT_H
 #define GPU_VENDORS_SOFT_H
 
+#include "config.h"
+
 #include "../../softgpu/softdnn.h"
 #include "../../softgpu/softgpu.h"
 
@@ -107,8 +109,8 @@ softError_t softStreamWaitEventAt(softStream_t stream, softEvent_t event, unsign
 #define cublasGemmEx softBlasGemmEx
 #define cublasGemmStridedBatchedEx softBlasGemmStridedBatchedEx
 
-/* cuDNN: convolutions, NHWC */
-#define GPU_HAS_CUDNN 1
+/* cuDNN: convolutions, NHWC; -Dcudnn=disabled: not used, as on a machine that has none */
+#define GPU_HAS_CUDNN SOFT_HAS_CUDNN
 #define cudnnHandle_t softDnnHandle_t
 #define cudnnStatus_t softDnnStatus_t
 #define CUDNN_STATUS_SUCCESS SOFTDNN_STATUS_SUCCESS

@@ -7,8 +7,6 @@
 
 #include "sys/exit_codes.h"
 
-#if GPU_HAS_CUDNN
-
 #define FORWARD CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM
 #define DATA CUDNN_CONVOLUTION_BWD_DATA_ALGO_1
 #define FILTER CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1
@@ -126,5 +124,3 @@ int convolution_backward_data(struct convolution *c, const struct convolution_ro
                                          room->workspace, room->workspace_bytes, &zero, c->x, dx));
     return EXIT_OK;
 }
-
-#endif
