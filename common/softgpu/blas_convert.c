@@ -118,6 +118,7 @@ static const char *run_one(const struct blas_product *p)
         part.ldc = floats ? p->ldc : p->m;
         const char *failure = blas_native->run(&part);
         if (failure)
+            /* cppcheck-suppress returnDanglingLifetime ; the text has static storage (blas.h) */
             return failure;
     }
     if (!floats)
