@@ -3,6 +3,7 @@
  * The files of a sweep: columns, reading and writing (results.h). The rows are made in rows.c.
  */
 #include "results.h"
+#include "bench/results_columns.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,70 +16,7 @@
 /* What names a cell in every table. */
 #define KEY "strategy", "variant", "model", "data", "gpus", "scaling", "global_batch"
 
-static const char *const row_columns[] = {
-    "schema",
-    "run",
-    "time",
-    "host",
-    "backend",
-    "device",
-    "clock",
-    "machine",
-    "strategy",
-    "variant",
-    "model",
-    "precision",
-    "optimizer",
-    "data",
-    "gpus",
-    "cores_per_device",
-    "scaling",
-    "global_batch",
-    "batch_per_gpu",
-    "accumulate",
-    "params",
-    "rounds",
-    "steps",
-    "step_ms",
-    "step_ms_mad",
-    "step_ms_p95",
-    "samples_per_s",
-    "samples_per_s_lo",
-    "samples_per_s_hi",
-    "speedup",
-    "efficiency",
-    "scatter_ms",
-    "replicate_ms",
-    "forward_ms",
-    "gather_ms",
-    "loss_ms",
-    "backward_ms",
-    "reduce_ms",
-    "allreduce_exposed_ms",
-    "update_ms",
-    "host_ms",
-    "wait_ms",
-    "comm_hidden_ms",
-    "overlap_saved_ms",
-    "mem_peak_mib",
-    "mem_device0_mib",
-    "mem_median_others_mib",
-    "mem_imbalance",
-    "util_mean",
-    "util_device0",
-    "comm_mib",
-    "comm_mib_formula",
-    "busiest_link_mib",
-    "comm_source",
-    "loss_first",
-    "loss_last",
-    "checksum",
-    "checksum_ref",
-    "equal",
-    "oversubscribed",
-    "status",
-    "reason",
-};
+static const char *const row_columns[] = {RESULTS_COLUMNS};
 static const char *const device_columns[] = {
     KEY,
     "device",

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/results_columns.h"
 #include "report.h"
 #include "run/json_line.h"
 #include "sys/exit_codes.h"
@@ -17,68 +18,7 @@
 #define MAX_CSV_BYTES ((size_t)1 << 30)
 #define MIB 1048576.0
 
-const char *const report_columns[] = {"schema",
-                                      "run",
-                                      "time",
-                                      "host",
-                                      "backend",
-                                      "device",
-                                      "clock",
-                                      "machine",
-                                      "strategy",
-                                      "variant",
-                                      "model",
-                                      "precision",
-                                      "optimizer",
-                                      "data",
-                                      "gpus",
-                                      "cores_per_device",
-                                      "scaling",
-                                      "global_batch",
-                                      "batch_per_gpu",
-                                      "accumulate",
-                                      "params",
-                                      "rounds",
-                                      "steps",
-                                      "step_ms",
-                                      "step_ms_mad",
-                                      "step_ms_p95",
-                                      "samples_per_s",
-                                      "samples_per_s_lo",
-                                      "samples_per_s_hi",
-                                      "speedup",
-                                      "efficiency",
-                                      "scatter_ms",
-                                      "replicate_ms",
-                                      "forward_ms",
-                                      "gather_ms",
-                                      "loss_ms",
-                                      "backward_ms",
-                                      "reduce_ms",
-                                      "allreduce_exposed_ms",
-                                      "update_ms",
-                                      "host_ms",
-                                      "wait_ms",
-                                      "comm_hidden_ms",
-                                      "overlap_saved_ms",
-                                      "mem_peak_mib",
-                                      "mem_device0_mib",
-                                      "mem_median_others_mib",
-                                      "mem_imbalance",
-                                      "util_mean",
-                                      "util_device0",
-                                      "comm_mib",
-                                      "comm_mib_formula",
-                                      "busiest_link_mib",
-                                      "comm_source",
-                                      "loss_first",
-                                      "loss_last",
-                                      "checksum",
-                                      "checksum_ref",
-                                      "equal",
-                                      "oversubscribed",
-                                      "status",
-                                      "reason"};
+const char *const report_columns[] = {RESULTS_COLUMNS};
 const int report_column_count = sizeof(report_columns) / sizeof(report_columns[0]);
 
 static int compare_doubles(const void *a, const void *b)

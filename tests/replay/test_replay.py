@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""replay from the trainers' own records: test_replay.py PROGRAMS REPLAY DPBENCH_RESULTS_C
+"""replay from the trainers' own records: test_replay.py PROGRAMS REPLAY COLUMNS_H
 
 The same answer for every order of the files and every run; bytes as the trainers' ledger counts them; damaged files and
 wrong questions; rows with dpbench's columns; work that grows with the operations."""
@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-PROGRAMS, REPLAY, RESULTS_C = sys.argv[1:4]
+PROGRAMS, REPLAY, COLUMNS_H = sys.argv[1:4]
 FOLDER = tempfile.TemporaryDirectory()
 SMALL = ["--model", "mlp", "--device", "soft", "--shape-only", "--width", "64", "--depth", "3", "--warmup", "2"]
 
@@ -130,8 +130,8 @@ def check_refusals():
 
 
 def check_rows():
-    with open(RESULTS_C) as source:
-        columns = re.findall(r'"(\w+)"', re.search(r"row_columns\[\] = \{(.*?)\};", source.read(), re.S).group(1))
+    with open(COLUMNS_H) as source:
+        columns = re.findall(r'"(\w+)"', re.search(r"#define RESULTS_COLUMNS(.*?)/\*", source.read(), re.S).group(1))
     for machine in ("a100x8", "pcie4x4"):
         replay(path("p2p"), "--machine", machine, "--csv", path("rows.csv"))
     with open(path("rows.csv"), newline="") as rows:
