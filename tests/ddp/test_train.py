@@ -83,10 +83,7 @@ def test_resuming_is_bit_equal():
         half, whole, resumed = (os.path.join(path, name) for name in ("half", "whole", "resumed"))
         expect(ddp(*common, "--steps", 6, "--save", half), 0)
         expect(ddp(*common, "--steps", 12, "--save", whole), 0)
-        run = ddp(*common, "--steps", 6, "--resume", half, "--save", resumed)
-        if run.finish() == 3 and "cJSON" in run.err:   # a build that can't read checkpoints says so
-            return
-        expect(run, 0)
+        expect(ddp(*common, "--steps", 6, "--resume", half, "--save", resumed), 0)
         with open(whole, "rb") as a, open(resumed, "rb") as b:
             check(a.read() == b.read(), "the resumed run ends elsewhere")
 
