@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 from pictures import make_pictures
-from processes import Run, check, expect, run_tests
+from processes import Run, by_hand, check, expect, free_port, run_tests
 
 DDP, DP = sys.argv[1:3]
 SMALL = ["--width", 32, "--depth", 1, "--lr", 0.1]
@@ -283,6 +283,30 @@ def test_thread_counts_from_outside():
             got = lines["summary"][0]
             seen.add((got["checksum"], got["cores_per_device"], tuple(d["cores"] for d in lines["device"])))
         check(len(seen) == 1, f"{program}: {seen}")
+
+
+def test_bound_ranks():
+    """Trial 35: each rank bound to a core of its own, as mpirun does it, and both to the same: the masks are told, sharing is warned of,
+    and both train the same model."""
+    usable = sorted(os.sched_getaffinity(0))
+    if len(usable) < 2:
+        return   # nothing to bind to
+    checksums = set()
+    for masks, shared in ((usable[:2], "no"), (usable[:1] * 2, "yes")):
+        with folder() as path:
+            file, port = os.path.join(path, "run.json"), free_port()
+            command = [DDP, "--data", "digits", *SMALL, "--cores-per-device", 1, "--steps", 3, "--checksum", "--json", file]
+            runs = [by_hand(["taskset", "-c", mask, *command], [rank], 2, port)[rank] for rank, mask in enumerate(masks)]
+            for run in runs:
+                expect(run, 0)
+            with open(file, encoding="utf-8") as text:
+                lines = [json.loads(line) for line in text]
+        got = lines[-1]
+        checksums.add(got["checksum"])
+        check([line["cores"] for line in lines if line["type"] == "device"] == [str(mask) for mask in masks], f"{lines}")
+        check((got["oversubscribed"], got["cores_per_device"]) == (shared, 1), f"{masks}: {got}")
+        check(("oversubscribed" in runs[0].out) == (shared == "yes"), runs[0].out)
+    check(len(checksums) == 1, f"{checksums}")
 
 
 run_tests([function for name, function in list(globals().items()) if name.startswith("test_")])
