@@ -78,6 +78,10 @@ int idx_parse_gzip(struct idx *idx, const char *name, const void *data, size_t b
     *content = NULL;
     snprintf(unpacked_name, sizeof unpacked_name, "%s, unpacked", name);
     int status = gzip_length(name, data, bytes, &unpacked);
+    if (!status && unpacked > IDX_MAX_BYTES) {
+        log_error("%s: byte %zu: an unpacked length of %zu found, expected at most %zu", name, bytes - 4, unpacked, IDX_MAX_BYTES);
+        status = EXIT_BAD_FILE;
+    }
     if (!status)
         status = gzip_begin(name, data, bytes, header, unpacked < sizeof header ? unpacked : sizeof header);
     if (!status)

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #define IDX_MAX_DIMENSIONS 3
+#define IDX_MAX_BYTES ((size_t)1 << 30) /* of a file, unpacked too; MNIST's largest has 47 MB, EMNIST's 547 MB */
 
 struct idx {
     int dimensions;
@@ -26,7 +27,7 @@ struct idx {
 int idx_parse(struct idx *idx, const char *name, const void *data, size_t bytes, int dimensions);
 
 /* The same of a file that was compressed by gzip: the sizes in its header, which must agree with the length at the end
- * of the compressed file, bound what is allocated. *content := the unpacked file, which idx points into; the caller
+ * of the compressed file, bound what is allocated; at most IDX_MAX_BYTES. *content := the unpacked file, which idx points into; the caller
  * frees. EXIT_RESOURCE in a build without zlib. */
 int idx_parse_gzip(struct idx *idx, const char *name, const void *data, size_t bytes, int dimensions, void **content);
 

@@ -16,7 +16,6 @@
 
 #define CLASSES 10
 #define WHITE 255
-#define FILE_LIMIT ((size_t)1 << 30) /* bytes; MNIST's largest file has 47 MB, EMNIST's 547 MB */
 
 enum part { TRAINING, TEST };
 
@@ -53,7 +52,7 @@ static int read_idx(struct idx *idx, char *path, size_t path_size, const char *f
     int status = find_file(path, path_size, folder, stem, dimensions);
 
     if (!status)
-        status = file_read(path, FILE_LIMIT, memory, &bytes);
+        status = file_read(path, IDX_MAX_BYTES, memory, &bytes);
     if (status || !gzip_recognize(*memory, bytes))
         return status ? status : idx_parse(idx, path, *memory, bytes, dimensions);
     void *packed = *memory;

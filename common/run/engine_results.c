@@ -230,12 +230,26 @@ static void summarize_devices(struct summary *summary, const struct results *res
     summary->util_mean = count ? utilization / (double)count : NAN;
 }
 
+/* Two devices on one core. Where each rank may use other cores than the next (mpirun's binding) only their lists tell; where a list
+ * is missing the cores of this process are what there is. */
+static bool share_cores(const struct results *results, const struct engine *engine)
+{
+    if (engine->cores_per_device > topology_usable_cores())
+        return true;
+    for (size_t i = 0; i < results->device_count; i++) {
+        if (!results->devices[i].cpuset[0])
+            return engine->options->gpus * engine->cores_per_device > topology_usable_cores();
+        for (size_t j = 0; j < i; j++)
+            if (topology_lists_meet(results->devices[i].cpuset, results->devices[j].cpuset))
+                return true;
+    }
+    return false;
+}
+
 void results_summarize(struct summary *summary, const struct results *results, const struct engine *engine)
 {
-    int gpus = engine->options->gpus;
-
     *summary = (struct summary){0};
     summarize_steps(summary, results, engine);
     summarize_devices(summary, results);
-    summary->oversubscribed = gpus * engine->cores_per_device > topology_usable_cores();
+    summary->oversubscribed = share_cores(results, engine);
 }

@@ -140,6 +140,32 @@ void topology_read_binding(char *list, size_t size)
     }
 }
 
+static void read_list(const char *list, cpu_set_t *set)
+{
+    CPU_ZERO(set);
+    for (int used = 0; *list; list += used + (list[used] == ',')) {
+        int first, last;
+        used = 0;
+        if (sscanf(list, "%d-%d%n", &first, &last, &used) != 2 || used == 0) {
+            if (sscanf(list, "%d%n", &first, &used) != 1)
+                return;
+            last = first;
+        }
+        for (int i = first; i >= 0 && i <= last && i < CPU_SETSIZE; i++)
+            CPU_SET(i, set);
+    }
+}
+
+bool topology_lists_meet(const char *a, const char *b)
+{
+    cpu_set_t one, other, both;
+
+    read_list(a, &one);
+    read_list(b, &other);
+    CPU_AND(&both, &one, &other);
+    return CPU_COUNT(&both) > 0;
+}
+
 size_t topology_memory_bytes(void)
 {
     size_t machine = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);

@@ -5,6 +5,7 @@
 #ifndef SYS_TOPOLOGY_H
 #define SYS_TOPOLOGY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #ifdef __cplusplus
@@ -19,6 +20,8 @@ size_t topology_memory_free(void);  /* bytes that can be taken now without swapp
 int topology_bind_thread(int first, int count);
 /* The calling thread's binding as the system tells it: "0-1". Empty if unknown. */
 void topology_read_binding(char *list, size_t size);
+/* Have two such lists a processor in common? */
+bool topology_lists_meet(const char *a, const char *b);
 const char *topology_source(void); /* "hwloc 2.9.0" or "sched_getaffinity" */
 
 #ifdef __cplusplus

@@ -19,7 +19,6 @@
 #include "gpu/backend.h"
 #include "gpu/memory.h"
 #include "nn/model_types.h"
-#include "run/schedule.h"
 #include "sys/log.h"
 #include "training.h"
 
@@ -29,16 +28,23 @@
 #define SMALL "--width", "64"
 #define WIDE "--width", "512", "--gpus", "2", "--global-batch", "30" /* several buckets */
 
-static void train_with(struct training *training, const struct strategy *strategy, const struct model_type *type,
-                       const char *const *arguments)
+static void train_steps(struct training *training, const struct strategy *strategy, const struct model_type *type,
+                        const char *const *arguments, int steps)
 {
     int codes[MAX_RANKS_HERE];
     const char *program = strategy == &strategy_ddp ? "ddp-train" : "dp-train";
     assert_int_equal(training_open(training, strategy, program, arguments), 0);
+    training->steps = steps;
     training->model.type = type ? type : training->model.type;
     if (training_run(training, codes))
         fail_msg("%s", log_last_error());
     assert_int_equal(training->different_ranks, 0);
+}
+
+static void train_with(struct training *training, const struct strategy *strategy, const struct model_type *type,
+                       const char *const *arguments)
+{
+    train_steps(training, strategy, type, arguments, 4);
 }
 #define TRAIN(training, strategy, ...)                                                                                 \
     train_with(training, strategy, NULL, (const char *const[]){MODEL, __VA_ARGS__, NULL})
@@ -167,38 +173,41 @@ static void accumulation_loses_nothing(void **state)
     training_close(&whole);
 }
 
-/* trials.md 19: an overflow made by the sum itself. Two rows on two devices, scaled so that the output bias' gradient of each
- * is some -54000 at its label: finite. If both rows have the same label the sum is beyond 65504, else it is not. */
-static void an_overflow_of_the_sum_is_found(void **state)
+/* ---- trials.md 23 in 16 bit ------------------------------------------------------------------------------------------------- */
+
+static void the_same_bits_each_time(void **state)
 {
     (void)state;
-    int found = 0, seeds = 0;
-    for (; seeds < 40 && found < 2; seeds++) {
-        char seed[16];
-        uint32_t rows[2];
-        float values[2 * 64];
-        int32_t labels[2];
-        struct training dp;
-        struct sampler sampler;
-        snprintf(seed, sizeof(seed), "%d", seeds);
-        const char *const arguments[] = {MODEL, SMALL, "--gpus", "2", "--global-batch", "2", "--precision", "fp16",
-                                         "--loss-scale", "120000", "--seed", seed, "--dp-transport",
-                                         seeds % 2 ? "p2p" : "nccl", NULL};
-        int codes[MAX_RANKS_HERE];
-        assert_int_equal(training_open(&dp, &strategy_dp, "dp-train", arguments), 0);
-        dp.steps = 1;
-        assert_int_equal(sampler_open(&sampler, dp.dataset.train_count, 2, dp.options.seed), 0);
-        sampler_batch(&sampler, 0, rows);
-        dataset_gather(&dp.dataset, rows, 2, values, labels);
-        assert_int_equal(training_run(&dp, codes), 0);
-        assert_int_equal(dp.control.skipped, labels[0] == labels[1]);
-        assert_true(dp.control.loss_scale == (labels[0] == labels[1] ? 60000.0F : 120000.0F));
-        found += dp.control.skipped;
-        sampler_close(&sampler);
-        training_close(&dp);
+    static const struct strategy *const strategies[] = {&strategy_dp, &strategy_ddp};
+    const char *const arguments[] = {MODEL, SMALL, "--global-batch", "32", "--gpus", "4", "--precision", "bf16", NULL};
+    for (size_t s = 0; s < COUNT(strategies); s++) {
+        struct training first, again;
+        train_steps(&first, strategies[s], NULL, arguments, 100);
+        for (int run = 0; run < 4; run++) {
+            train_steps(&again, strategies[s], NULL, arguments, 100);
+            expect_same_bits(&again, &first);
+            training_close(&again);
+        }
+        training_close(&first);
     }
-    print_message("%d of %d pairs of rows overflow in their sum\n", found, seeds);
-    assert_true(found > 0 && found < seeds);
+}
+
+/* Each element's sum goes over the ranks in their order, whichever bucket it is in. */
+static void bucket_sizes_change_no_bit(void **state)
+{
+    (void)state;
+    static const char *const caps[] = {"0", "0.1", "1", "1000"};
+    struct training reference, other;
+    TRAIN(&reference, &strategy_ddp, WIDE, "--precision", "bf16");
+    for (size_t i = 0; i < COUNT(caps); i++) {
+        TRAIN(&other, &strategy_ddp, WIDE, "--precision", "bf16", "--bucket-cap-mb", caps[i]);
+        expect_same_bits(&other, &reference);
+        training_close(&other);
+    }
+    TRAIN(&other, &strategy_ddp, WIDE, "--precision", "bf16", "--no-overlap");
+    expect_same_bits(&other, &reference);
+    training_close(&other);
+    training_close(&reference);
 }
 
 /* Parameters, masters on those that update, gradients, fp32 state, buckets. */
@@ -333,7 +342,8 @@ int main(void)
         cmocka_unit_test(dp_and_ddp_agree_on_an_lstm),
         cmocka_unit_test(both_transports_round_once),
         cmocka_unit_test(accumulation_loses_nothing),
-        cmocka_unit_test(an_overflow_of_the_sum_is_found),
+        cmocka_unit_test(the_same_bits_each_time),
+        cmocka_unit_test(bucket_sizes_change_no_bit),
         cmocka_unit_test(memory_is_the_formula),
         cmocka_unit_test(dp_holds_masters_on_device_0),
         cmocka_unit_test(views_change_no_bit),

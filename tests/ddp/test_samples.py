@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 from pictures import make_pictures
-from processes import Run, check, expect, run_tests
+from processes import Run, by_hand, check, expect, free_port, run_tests
 
 DDP, DP = sys.argv[1:3]
 SMALL = ["--width", 32, "--depth", 1, "--lr", 0.1]
@@ -56,8 +56,11 @@ def test_every_sample_once():
     for labels, devices, accuracy in ((wrong, (1, 2, 3, 4, 8), "80.00 %"), ([i % 10 for i in range(21)], (1, 2), "100.00 %")):
         with folder() as path:
             make_pictures(path, 40, labels)
-            for program, arguments in all_ways(*devices):
-                lines, out = train(program, "--data", path, *SMALL, *arguments, "--global-batch", 8, "--epochs", 30)
+            ways = [(program, [*arguments, "--global-batch", 8, "--epochs", 30]) for program, arguments in all_ways(*devices)]
+            dealt = ["--sampler", "distributed", "--global-batch", 12, "--epochs", 50]
+            ways += [(program, ["--gpus", n, *dealt]) for program in (DP, DDP) for n in devices if n in (2, 3)]
+            for program, arguments in ways:
+                lines, out = train(program, "--data", path, *SMALL, *arguments)
                 got = lines["summary"][0]
                 right = sum(label == i % 10 for i, label in enumerate(labels))
                 check((got["test_samples"], got["test_correct"]) == (len(labels), right), f"{program} {arguments}: {got}")
@@ -94,15 +97,25 @@ def test_distributed_dp_and_ddp_agree():
 
 
 def test_uneven_data_ends():
-    """Trial 4: 100 samples on 4 ranks, batch 8 each: 3 steps an epoch on every rank, and the rest is told."""
+    """Trial 4: 101 and 98 samples on 4 ranks, batch 8 each: 3 steps an epoch on every rank, and the rest is told, once; and ranks
+    whose last pieces are 2 and 6 samples, or none."""
+    chunk, dealt = ["--sampler", "chunk"], ["--sampler", "distributed"]
+    for samples, more, words in ((101, dealt, "3 samples are repeated"), (101, [*dealt, "--drop-last"], "1 of 101 samples are left out"),
+                                 (101, chunk, "5 of 101 samples are left out"), (98, chunk, "2 of 98 samples are left out"),
+                                 (98, dealt, "2 samples are repeated")):
+        with folder() as path:
+            make_pictures(path, samples, [0])
+            for program in (DDP, DP):
+                run = Run([program, "--data", path, *SMALL, "--gpus", 4, "--global-batch", 32, "--epochs", 2, "--warmup", 0, *more])
+                expect(run, 0, limit=60)
+                check("step 6/6" in run.out, run.out)
+                check(run.err.count(words) == 1, f"{samples} {more}: {run.err}")
     with folder() as path:
-        make_pictures(path, 101, [0])
-        for more, words in (([], "3 samples are repeated"), (["--drop-last"], "1 of 101 samples are left out")):
-            run = Run([DDP, "--data", path, *SMALL, "--gpus", 4, "--global-batch", 32, "--epochs", 2, "--warmup", 0,
-                       "--sampler", "distributed", *more])
-            expect(run, 0, limit=60)
-            check("step 6/6" in run.out, run.out)
-            check(words in run.err and run.err.count(words) == 1, run.err)
+        make_pictures(path, 16, [0])
+        for ranks, batch in ((2, 3), (4, 5), (4, 2), (3, 16)):   # pieces 2 1; 2 2 1; 1 1; 6 6 4
+            got = [summary(program, "--data", path, *SMALL, "--gpus", ranks, "--global-batch", batch, "--epochs", 3, "--warmup", 0)
+                   for program in (DDP, DP)]
+            check(all(line["status"] == "ok" and line["steps"] == 3 * (16 // batch) for line in got), f"{got}")
 
 
 def test_refused_before_any_process():
@@ -113,9 +126,18 @@ def test_refused_before_any_process():
         check(words in run.err and "rank" not in run.err, run.err)
     with folder() as path:
         make_pictures(path, 31, [0])
-        run = Run([DDP, "--data", path, "--gpus", 4, "--global-batch", 32, "--sampler", "distributed", "--drop-last"])
-        expect(run, 2, limit=30)
-        check("7 of 31 samples" in run.err and "at least 32 samples" in run.err, run.err)
+        for program in (DDP, DP):
+            for more, words in ((["--sampler", "distributed", "--drop-last"], ("7 of 31 samples", "at least 32 samples")),
+                                (["--sampler", "chunk"], ("32", "31"))):
+                run = Run([program, "--data", path, "--gpus", 4, "--global-batch", 32, *more])
+                expect(run, 2, limit=30)
+                check(all(word in run.err for word in words), run.err)
+    with folder() as path:   # one each
+        make_pictures(path, 3, [0])
+        for program in (DDP, DP):
+            for batch, more in ((3, []), (8, ["--sampler", "distributed"])):
+                got = summary(program, "--data", path, *SMALL, "--gpus", 8, "--global-batch", batch, "--steps", 4, *more)
+                check(got["status"] == "ok" and got["global_batch"] == batch, f"{got}")
     for batch, counted in ((6, 6), (2, 2), (1, 1)):   # the chunk sampler runs exactly what was asked for
         got = summary(DDP, "--data", "digits", *SMALL, "--gpus", 4, "--global-batch", batch, "--steps", 5)
         check(got["global_batch"] == counted and got["status"] == "ok", f"{got}")
@@ -123,15 +145,17 @@ def test_refused_before_any_process():
 
 def test_resumed_epoch():
     """Trial 7: 22 samples on 2 ranks; epochs 3 and 4 of a run, and the same after a resume, give the same weights."""
-    with folder() as path:
-        make_pictures(path, 22, [0])
-        common = ["--data", path, *SMALL, "--gpus", 2, "--global-batch", 4, "--sampler", "distributed", "--warmup", 0]
-        whole, half, rest = (os.path.join(path, name) for name in ("whole", "half", "rest"))
-        expect(Run([DDP, *common, "--epochs", 4, "--save", whole]), 0, limit=60)
-        expect(Run([DDP, *common, "--epochs", 2, "--save", half]), 0, limit=60)
-        expect(Run([DDP, *common, "--epochs", 4, "--resume", half, "--save", rest]), 0, limit=60)
-        with open(whole, "rb") as one, open(rest, "rb") as other:
-            check(one.read() == other.read(), "a resumed run sees other samples")
+    for program in (DDP, DP):
+        for sampler, batch in (("distributed", 4), ("chunk", 4), ("chunk", 22)):
+            with folder() as path:
+                make_pictures(path, 22, [0])
+                common = ["--data", path, *SMALL, "--gpus", 2, "--global-batch", batch, "--sampler", sampler, "--warmup", 0]
+                whole, half, rest = (os.path.join(path, name) for name in ("whole", "half", "rest"))
+                expect(Run([program, *common, "--epochs", 4, "--save", whole]), 0, limit=60)
+                expect(Run([program, *common, "--epochs", 2, "--save", half]), 0, limit=60)
+                expect(Run([program, *common, "--epochs", 4, "--resume", half, "--save", rest]), 0, limit=60)
+                with open(whole, "rb") as one, open(rest, "rb") as other:
+                    check(one.read() == other.read(), f"{sampler} {batch}: a resumed run sees other samples")
 
 
 # ---- loaders ---------------------------------------------------------------------------------------------------------
@@ -259,6 +283,30 @@ def test_thread_counts_from_outside():
             got = lines["summary"][0]
             seen.add((got["checksum"], got["cores_per_device"], tuple(d["cores"] for d in lines["device"])))
         check(len(seen) == 1, f"{program}: {seen}")
+
+
+def test_bound_ranks():
+    """Trial 35: each rank bound to a core of its own, as mpirun does it, and both to the same: the masks are told, sharing is warned of,
+    and both train the same model."""
+    usable = sorted(os.sched_getaffinity(0))
+    if len(usable) < 2:
+        return   # nothing to bind to
+    checksums = set()
+    for masks, shared in ((usable[:2], "no"), (usable[:1] * 2, "yes")):
+        with folder() as path:
+            file, port = os.path.join(path, "run.json"), free_port()
+            command = [DDP, "--data", "digits", *SMALL, "--cores-per-device", 1, "--steps", 3, "--checksum", "--json", file]
+            runs = [by_hand(["taskset", "-c", mask, *command], [rank], 2, port)[rank] for rank, mask in enumerate(masks)]
+            for run in runs:
+                expect(run, 0)
+            with open(file, encoding="utf-8") as text:
+                lines = [json.loads(line) for line in text]
+        got = lines[-1]
+        checksums.add(got["checksum"])
+        check([line["cores"] for line in lines if line["type"] == "device"] == [str(mask) for mask in masks], f"{lines}")
+        check((got["oversubscribed"], got["cores_per_device"]) == (shared, 1), f"{masks}: {got}")
+        check(("oversubscribed" in runs[0].out) == (shared == "yes"), runs[0].out)
+    check(len(checksums) == 1, f"{checksums}")
 
 
 run_tests([function for name, function in list(globals().items()) if name.startswith("test_")])

@@ -8,7 +8,7 @@ import os
 import subprocess
 
 from processes import Run, by_hand, check, expect, free_port, run_tests
-from trainer import DDP, DP, FRONT, SMALL, WIDE, checkpoint, ddp, folder, hand, summary, train
+from trainer import DDP, DP, FRONT, SMALL, WIDE, checkpoint, ddp, fault, folder, hand, summary, train
 
 EPOCHS = 15   # within which the digits reach 95 %, as with single and dp (tests/run)
 
@@ -75,6 +75,24 @@ def test_five_runs_are_bit_equal():
     for _ in range(4):
         check(checkpoint(*common) == first, "two runs differ")
     check(checkpoint(*common, "--no-overlap") == first, "the overlap changes bits")
+
+
+def test_overlap_uses_whole_values():
+    """trials.md 11: each step's loss, to the last digit, and the weights at the end are those without overlap: with a tiny last bucket,
+    with one larger than the model, and with a rank that comes 50 ms late to every step's collectives."""
+    for caps, steps, env in (((0.5, 1000), 500, None), ((0.5,), 25, fault("slow:1:step0"))):
+        common = [*WIDE, "--gpus", 2, "--global-batch", 16, "--lr", 0.01, "--steps", steps]
+        with folder() as path:
+            file = os.path.join(path, "checkpoint")
+
+            def kept(*arguments, **options):
+                losses = [line["loss"] for line in train(DDP, *common, *arguments, "--save", file, **options)["step"]]
+                with open(file, "rb") as saved:
+                    return losses, saved.read()
+            without = kept("--no-overlap")
+            check(len(set(without[0])) > steps // 2, "the losses tell nothing")
+            for cap in caps:
+                check(kept("--bucket-cap-mb", cap, env=env) == without, f"cap {cap}, {env}: some step differs")
 
 
 def test_resuming_is_bit_equal():

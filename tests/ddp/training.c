@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "run/checkpoint.h"
 #include "run/schedule.h"
 #include "sys/exit_codes.h"
 #include "thread_world.h"
@@ -31,7 +32,7 @@ static int update(struct training *training, void *state, uint64_t step, const u
 }
 
 /* Gradients in their parameters' places, whatever their type and wherever they lie. */
-static int read_gradients(struct training *training, struct replica *replica)
+static int read_gradients(struct replica *replica, float *gradients)
 {
     const struct model *model = replica->model;
     char *flat = malloc(model->flat_bytes);
@@ -39,7 +40,7 @@ static int read_gradients(struct training *training, struct replica *replica)
     for (int p = 0; p < model->parameter_count && !status; p++) {
         const char *gradient = flat + ((char *)replica_gradient(replica, p) - (char *)replica->gradients);
         for (size_t i = 0; i < model->parameters[p].count; i++)
-            training->gradients[model->parameters[p].first + i] = element_value(model->settings.type, gradient, i);
+            gradients[model->parameters[p].first + i] = element_value(model->settings.type, gradient, i);
     }
     free(flat);
     return status;
@@ -82,7 +83,7 @@ static int keep_or_compare(struct training *training, struct world *world, void 
     if (!status && world->rank == 0) {
         memcpy(training->parameters, mine, bytes);
         training->control = control;
-        status = read_gradients(training, replica);
+        status = read_gradients(replica, training->gradients);
     }
     free(mine);
     free(all);
@@ -117,6 +118,10 @@ static int evaluate(struct training *training, struct world *world, void *state)
         return EXIT_OK;
     TRY(compare_buffers(training, world, state, &training->moved_apart));
     TRY(training->strategy->evaluate(state, indices, sizeof(indices) / sizeof(indices[0]), &evaluation));
+    double losses[64];
+    TRY(world->gather(world, &evaluation.loss_sum, sizeof(double), losses));
+    for (int rank = 1; world->rank == 0 && rank < world->size; rank++)
+        training->different_evaluations += losses[rank] != losses[0];
     if (world->rank == 0)
         training->evaluation_loss = evaluation.loss_sum;
     return compare_buffers(training, world, state, &training->different_buffers);
@@ -148,12 +153,17 @@ static int train(struct training *training, struct world *world, void *state)
         if (step == 0) {
             training->loss_first = sum;
             training->collectives_first = training->collectives_last;
+            if (!status)
+                status = read_gradients(training->strategy->replica(state, 0), training->first_gradients);
         }
     }
     if (!status)
         status = keep_or_compare(training, world, state);
     if (!status)
         status = evaluate(training, world, state);
+    if (!status && training->save && world->rank == 0)
+        status = checkpoint_save(training->save, training->strategy->replica(state, 0), training->strategy->optimizer(state),
+                                 &(struct checkpoint){.seed = training->options.seed});
     sampler_close(&sampler);
     free(losses);
     free(indices);
@@ -188,14 +198,17 @@ int training_open(struct training *training, const struct strategy *strategy, co
     TRY(engine_open_data(&training->options, &training->dataset, &training->model));
     training->parameters = calloc(1, training->model.float_bytes);
     training->gradients = calloc(1, training->model.float_bytes);
+    training->first_gradients = calloc(1, training->model.float_bytes);
     training->buffers = calloc(1, training->model.buffer_bytes + 1);
-    return training->parameters && training->gradients && training->buffers ? EXIT_OK : EXIT_RESOURCE;
+    bool complete = training->parameters && training->gradients && training->first_gradients && training->buffers;
+    return complete ? EXIT_OK : EXIT_RESOURCE;
 }
 
 void training_close(struct training *training)
 {
     free(training->parameters);
     free(training->gradients);
+    free(training->first_gradients);
     free(training->buffers);
     model_close(&training->model);
     dataset_close(&training->dataset);

@@ -16,6 +16,7 @@ struct training {
     struct model model;
     float *parameters;                       /* [flat] masters of rank 0's device 0 after the last update */
     float *gradients;                        /* [flat] likewise, of the last update, as floats */
+    float *first_gradients;                  /* [flat] likewise, of the first */
     struct update_control control;           /* of rank 0's optimizer at the end */
     double loss_first, loss_last;            /* sums over all ranks */
     int collectives_first, collectives_last; /* of rank 0 in the first and in the last update */
@@ -23,6 +24,8 @@ struct training {
     float *buffers;                          /* [buffer_bytes] of rank 0's device 0 after an evaluation behind it all */
     double evaluation_loss;                  /* of that evaluation, rank 0's */
     int moved_apart, different_buffers;      /* ranks whose buffers are not rank 0's: before and after that evaluation */
+    int different_evaluations;               /* ranks whose evaluation has not rank 0's loss */
+    const char *save;                        /* NULL, or where rank 0 writes a checkpoint at the end */
     struct model *other_models;              /* [gpus] or NULL: a model for each rank, in place of `model` */
 };
 

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Golden values of the GPT models, by PyTorch: logits, loss, every gradient, and the parameters after 10 steps of SGD.
-In double from numbers that are exact in fp32, so they are the true values to all printed digits. Weights and tokens are
-hashes of (tensor, element), the same in test_gpt.c, so they need no place in the file. gpt-tiny whole; of each tensor of
-gpt-nano 16 values and the norm. Run once (Debian's python3-torch 1.13); the result is committed:
+"""Golden values of the GPT models, by PyTorch: logits, loss, every gradient, and the parameters after 10 steps of SGD. gpt-tiny
+whole, of each tensor of gpt-nano 16 values and the norm (golden_tokens.py). Run once (Debian's python3-torch 1.13); the result is
+committed:
 
     python3 tests/nn/golden_gpt.py > tests/nn/golden_gpt.txt
 """
@@ -11,20 +10,9 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
+from golden_tokens import fill, tokens, train
+
 MODELS = {"tiny": (2, 3, 12, 7, 11, 5, 0.5), "nano": (4, 4, 128, 128, 256, 2, 0.0625)}   # last: batch, size of weights
-STEPS, PICKS = 10, 16
-
-
-def hashes(tensor, count):
-    """[-0.5, 0.5), multiples of 2^-24."""
-    x = (torch.arange(count, dtype=torch.int64) * 2654435761 + tensor * 40503 + 12345) % 2**32
-    for shift, factor in ((16, 0x7feb352d), (15, 0x846ca68b), (16, 1)):
-        x = ((x ^ (x >> shift)) * factor) % 2**32
-    return (x >> 8).double() / 2**24 - 0.5
-
-
-def tokens(sequence, batch, block, vocabulary):
-    return ((hashes(1000 + sequence, batch * block) + 0.5) * vocabulary).long().view(batch, block)
 
 
 class Layer(nn.Module):
@@ -71,39 +59,14 @@ def registration_order(model):
     return head + sum(layers, []) + [(n, rest[n]) for n in ("lnf.weight", "lnf.bias")]
 
 
-def emit(name, values):
-    print(name, *values.shape)
-    print(*(f"{value:.7g}" for value in values.flatten().tolist()))
-
-
-def report(kind, label, tensor):
-    if kind == "tiny":
-        return emit(f"{kind}/{label}", tensor)
-    flat = tensor.detach().flatten()
-    emit(f"{kind}/{label}", flat[[k * (len(flat) // PICKS) + k * 7 % (len(flat) // PICKS) for k in range(PICKS)]])
-    emit(f"{kind}/norm/{label}", flat.norm().view(1))
+def value(name, p, hashed, size):
+    norm = ".ln" in "." + name and name.endswith("weight")
+    return hashed * size if p.dim() == 2 else hashed * 0.25 + (1 if norm else 0)
 
 
 print(f"# gpt-tiny and gpt-nano, torch {torch.__version__}; made by golden_gpt.py")
 for kind, (layers, heads, width, block, vocabulary, batch, size) in MODELS.items():
     model = GPT(layers, heads, width, block, vocabulary).double()
     named = registration_order(model)
-    with torch.no_grad():
-        for i, (name, p) in enumerate(named):
-            value = hashes(i, p.numel()).view_as(p)
-            p.copy_(value * size if p.dim() == 2 else value * 0.25 + (1 if ".ln" in "." + name and name.endswith("weight") else 0))
-    x, y = tokens(0, batch, block, vocabulary), tokens(1, batch, block, vocabulary)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    for step in range(STEPS):
-        optimizer.zero_grad()
-        logits = model(x)
-        loss = F.cross_entropy(logits.flatten(0, 1), y.flatten())
-        loss.backward()
-        if step == 0:
-            report(kind, "logits", logits)
-            emit(f"{kind}/loss", loss)
-            for name, p in named:
-                report(kind, "gradient/" + name, p.grad)
-        optimizer.step()
-    for name, p in named:
-        report(kind, "sgd/" + name, p)
+    fill(named, lambda name, p, hashed: value(name, p, hashed, size))
+    train(kind, model, named, tokens(0, batch, block, vocabulary), tokens(1, batch, block, vocabulary))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Weights and tokens of the tests of GPT and LSTM: hashes of (tensor, element), the same as in golden_gpt.py and golden_lstm.py.
+ * Weights and tokens of the tests of GPT and LSTM: hashes of (tensor, element), the same as in golden_tokens.py.
  */
 #ifndef TESTS_NN_HASHED_H
 #define TESTS_NN_HASHED_H

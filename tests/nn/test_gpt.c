@@ -42,36 +42,6 @@ static void test_ready_order(void **state)
     trial_close(&trial);
 }
 
-static void test_gradients_against_differences(void **state)
-{
-    check_gradients_against_differences(*state);
-}
-
-static void test_ready_can_end_the_pass(void **state)
-{
-    check_ready_can_end_the_pass(*state);
-}
-
-static void test_ready_means_enqueued(void **state)
-{
-    check_ready_means_enqueued(*state);
-}
-
-static void test_accumulation(void **state)
-{
-    check_accumulation(*state);
-}
-
-static void test_parts_add_up(void **state)
-{
-    check_parts_add_up(*state);
-}
-
-static void test_empty_batch_gives_zeros(void **state)
-{
-    check_empty_batch_gives_zeros(*state);
-}
-
 /* Logits and their gradient are outputs; all else that a pass needs is activations, to the byte (a tensor's begin is a
  * multiple of 256). n tokens: 3 blocks, statistics and order; each layer 16 n c, P and 2 statistics. */
 static void test_memory_by_category(void **state)
@@ -100,12 +70,7 @@ int main(void)
     device_setup();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(test_ready_order, &model),
-        cmocka_unit_test_prestate(test_gradients_against_differences, &model),
-        cmocka_unit_test_prestate(test_ready_can_end_the_pass, &model),
-        cmocka_unit_test_prestate(test_ready_means_enqueued, &model),
-        cmocka_unit_test_prestate(test_accumulation, &model),
-        cmocka_unit_test_prestate(test_parts_add_up, &model),
-        cmocka_unit_test_prestate(test_empty_batch_gives_zeros, &model),
+        TOKEN_CHECKS(&model),
         cmocka_unit_test(test_memory_by_category),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -165,6 +165,70 @@ static void test_headers_that_lie(void **state)
     expect_refused(file, bytes);
 }
 
+/* A whole file of zeros, `bytes` of them behind a header of count x 1024 x 1024 images. New memory. */
+static uint8_t *pack_zeros(uint32_t count, size_t bytes, size_t *packed_length)
+{
+    uint8_t *zeros = calloc(1, 16 + bytes), *file = malloc(bytes / 500 + 1024);
+
+    assert_true(zeros && file);
+    make_header(zeros, count, 1024, 1024);
+    *packed_length = pack(zeros, 16 + bytes, file, bytes / 500 + 1024);
+    free(zeros);
+    return file;
+}
+
+static void put_length(uint8_t *end, uint32_t length)
+{
+    for (int i = 0; i < 4; i++)
+        end[i - 4] = (uint8_t)(length >> (8 * i));
+}
+
+/* 64 KiB that unpack to 64 MiB, where header, end, or both say that it is less; and cut. */
+static void test_bombs(void **state)
+{
+    (void)state;
+    size_t bytes;
+    uint8_t *file = pack_zeros(1, 64 * MIB, &bytes);
+
+    assert_true(bytes < MIB / 4);
+    expect_refused(file, bytes);
+    assert_non_null(strstr(log_last_error(), "67108864 bytes of values found, expected 1048576"));
+    put_length(file + bytes, 16 + MIB); /* both agree on one image: 1 MiB is allocated, and not a byte more is unpacked */
+    struct idx idx;
+    void *content = &idx;
+    reset_allocated_bytes();
+    assert_int_equal(idx_parse_gzip(&idx, "packed", file, bytes, 3, &content), EXIT_BAD_FILE);
+    assert_true(allocated_bytes() <= bytes + 2 * MIB);
+    assert_non_null(strstr(log_last_error(), "more unpacked bytes found, expected 1048592"));
+    free(file);
+
+    file = pack_zeros(64, 64 * MIB, &bytes); /* true, but cut in the middle, with the right end behind it */
+    put_length(file + bytes / 2, 16 + 64 * MIB);
+    expect_refused(file, bytes / 2);
+    free(file);
+}
+
+/* A file that could unpack to 1 GiB and a bit: no more than a file that is not compressed may have. */
+static void test_more_than_a_file_may_have(void **state)
+{
+    (void)state;
+    size_t noise = 3 * MIB / 2, bytes;
+    uint8_t *content = malloc(16 + noise), *file = malloc(2 * noise);
+
+    assert_true(content && file);
+    make_header(content, 1 << 24, SIDE, SIDE);
+    for (size_t i = 0; i < noise; i++)
+        content[16 + i] = (uint8_t)((uint32_t)i * 2654435761U >> 24 ^ i >> 3);
+    bytes = pack(content, 16 + noise, file, 2 * noise);
+    memset(file + bytes, 0, noise); /* long enough for deflate to reach 1 GiB, as far as anybody can tell from outside */
+    bytes = bytes > 5 * MIB / 4 ? bytes : 5 * MIB / 4;
+    put_length(file + bytes, 16 + (1u << 30));
+    expect_refused(file, bytes);
+    assert_non_null(strstr(log_last_error(), "an unpacked length of 1073741840 found, expected at most 1073741824"));
+    free(content);
+    free(file);
+}
+
 static void put_packed(const char *name, const void *data, size_t bytes)
 {
     uint8_t file[2 * PLAIN_BYTES];
@@ -209,7 +273,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_packed_file),      cmocka_unit_test(test_cut_at_every_length),
         cmocka_unit_test(test_flipped_bits),     cmocka_unit_test(test_surplus_bytes),
-        cmocka_unit_test(test_headers_that_lie), cmocka_unit_test(test_folder_of_packed_files),
+        cmocka_unit_test(test_headers_that_lie), cmocka_unit_test(test_bombs),
+        cmocka_unit_test(test_more_than_a_file_may_have), cmocka_unit_test(test_folder_of_packed_files),
     };
     return cmocka_run_group_tests(tests, setup, remove_test_folder);
 }

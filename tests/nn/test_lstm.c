@@ -35,36 +35,6 @@ static void test_ready_order(void **state)
     trial_close(&trial);
 }
 
-static void test_gradients_against_differences(void **state)
-{
-    check_gradients_against_differences(*state);
-}
-
-static void test_ready_can_end_the_pass(void **state)
-{
-    check_ready_can_end_the_pass(*state);
-}
-
-static void test_ready_means_enqueued(void **state)
-{
-    check_ready_means_enqueued(*state);
-}
-
-static void test_accumulation(void **state)
-{
-    check_accumulation(*state);
-}
-
-static void test_parts_add_up(void **state)
-{
-    check_parts_add_up(*state);
-}
-
-static void test_empty_batch_gives_zeros(void **state)
-{
-    check_empty_batch_gives_zeros(*state);
-}
-
 /* h_0 and c_0 stay zero whatever batches have come before: the gradients of 5 samples have the same bits before and after a pass
  * over 2, and those of 2 samples the same as on a replica that never saw more. */
 static void test_initial_state_stays_zero(void **state)
@@ -139,12 +109,7 @@ int main(void)
     device_setup();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(test_ready_order, &model),
-        cmocka_unit_test_prestate(test_gradients_against_differences, &model),
-        cmocka_unit_test_prestate(test_ready_can_end_the_pass, &model),
-        cmocka_unit_test_prestate(test_ready_means_enqueued, &model),
-        cmocka_unit_test_prestate(test_accumulation, &model),
-        cmocka_unit_test_prestate(test_parts_add_up, &model),
-        cmocka_unit_test_prestate(test_empty_batch_gives_zeros, &model),
+        TOKEN_CHECKS(&model),
         cmocka_unit_test_prestate(test_initial_state_stays_zero, &model),
         cmocka_unit_test(test_initial_state_on_its_own_device),
         cmocka_unit_test(test_memory_by_category),

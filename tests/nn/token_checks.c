@@ -80,8 +80,9 @@ static void expect_differences(const struct trial *trial, double **parameters, c
         fail_msg("gradient of %s differs by %g from finite differences", trial->model.parameters[index].name, difference);
 }
 
-void check_gradients_against_differences(const struct token_model *model)
+void check_gradients_against_differences(void **state)
 {
+    const struct token_model *model = *state;
     struct trial trial;
     struct sample sample;
     token_open(&trial, model);
@@ -113,8 +114,9 @@ int token_log_ready(void *context, int index)
 }
 
 /* At each place where a callback may end the pass, it does. */
-void check_ready_can_end_the_pass(const struct token_model *model)
+void check_ready_can_end_the_pass(void **state)
 {
+    const struct token_model *model = *state;
     struct trial trial;
     token_open(&trial, model);
     for (int stop = 1; stop <= trial.model.parameter_count; stop++) {
@@ -144,8 +146,9 @@ static int copy_ready(void *context, int index)
                            cudaMemcpyDeviceToHost, r->compute) != cudaSuccess;
 }
 
-void check_ready_means_enqueued(const struct token_model *model)
+void check_ready_means_enqueued(void **state)
 {
+    const struct token_model *model = *state;
     struct trial trial;
     struct snapshot snapshot = {.trial = &trial};
     token_open(&trial, model);
@@ -176,8 +179,9 @@ static void expect_multiple(const struct trial *trial, char *found, char *one, f
     }
 }
 
-void check_accumulation(const struct token_model *model)
+void check_accumulation(void **state)
 {
+    const struct token_model *model = *state;
     struct trial trial;
     token_open(&trial, model);
     token_backward(&trial, TOKEN_BATCH, false, NULL, NULL);
@@ -197,8 +201,9 @@ void check_accumulation(const struct token_model *model)
 }
 
 /* Two parts accumulated are the whole: what scatter and all-reduce rely on. The second part is moved to the front. */
-void check_parts_add_up(const struct token_model *model)
+void check_parts_add_up(void **state)
 {
+    const struct token_model *model = *state;
     struct trial trial;
     size_t first = 3;
     token_open(&trial, model);
@@ -218,8 +223,9 @@ void check_parts_add_up(const struct token_model *model)
     trial_close(&trial);
 }
 
-void check_empty_batch_gives_zeros(const struct token_model *model)
+void check_empty_batch_gives_zeros(void **state)
 {
+    const struct token_model *model = *state;
     struct trial trial;
     token_open(&trial, model);
     token_backward(&trial, TOKEN_BATCH, false, NULL, NULL);

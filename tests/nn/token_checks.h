@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What a strategy relies on, of any small model of tokens: gradients against finite differences, when they are told ready,
- * accumulation, parts of a batch, empty batches. Each check fails the test it is called in.
+ * accumulation, parts of a batch, empty batches.
  */
 #ifndef TESTS_NN_TOKEN_CHECKS_H
 #define TESTS_NN_TOKEN_CHECKS_H
@@ -35,14 +35,23 @@ struct token_ready {
 };
 int token_log_ready(void *context, int index);
 
+/* ---- cmocka tests; *state: the token_model ---- */
+
 /* Central differences of the reference in double, of at most 24 elements of each tensor. */
-void check_gradients_against_differences(const struct token_model *model);
+void check_gradients_against_differences(void **state);
 /* At each place where a callback may end the pass, it does. */
-void check_ready_can_end_the_pass(const struct token_model *model);
+void check_ready_can_end_the_pass(void **state);
 /* A copy enqueued by the callback reads the final value. */
-void check_ready_means_enqueued(const struct token_model *model);
-void check_accumulation(const struct token_model *model);
-void check_parts_add_up(const struct token_model *model);
-void check_empty_batch_gives_zeros(const struct token_model *model);
+void check_ready_means_enqueued(void **state);
+void check_accumulation(void **state);
+void check_parts_add_up(void **state);
+void check_empty_batch_gives_zeros(void **state);
+
+/* All of them, for a list of tests. */
+#define TOKEN_CHECKS(model)                                                                                            \
+    cmocka_unit_test_prestate(check_gradients_against_differences, model),                                             \
+        cmocka_unit_test_prestate(check_ready_can_end_the_pass, model),                                                \
+        cmocka_unit_test_prestate(check_ready_means_enqueued, model), cmocka_unit_test_prestate(check_accumulation, model), \
+        cmocka_unit_test_prestate(check_parts_add_up, model), cmocka_unit_test_prestate(check_empty_batch_gives_zeros, model)
 
 #endif

@@ -12,71 +12,12 @@
 #include <cmocka.h>
 
 #include "program.h"
+#include "small_record.h"
 #include "sys/checksum.h"
 #include "sys/log.h"
 #include "sys/random.h"
 
-#define ENTRIES 6
-
-static const char strings[] = "\0kernel\0forward\0step_begin\0step_end\0all_reduce\0cudaLaunchKernel";
-enum { EMPTY, KERNEL, FORWARD, STEP_BEGIN, STEP_END, ALL_REDUCE, LAUNCH, STRINGS };
-
-struct file {
-    struct soft_record_header header;
-    char text[64];
-    struct soft_record_entry entries[ENTRIES];
-};
-
-static void seal(struct file *file)
-{
-    file->header.checksum = checksum(CHECKSUM_SEED, &file->header + 1, sizeof(*file) - sizeof(file->header));
-}
-
-/* One step: a kernel and an all-reduce of one rank. */
-static struct file good_file(void)
-{
-    struct file file = {.header = {.version = SOFT_RECORD_VERSION,
-                                   .entry_bytes = sizeof(struct soft_record_entry),
-                                   .string_count = STRINGS,
-                                   .string_bytes = sizeof(file.text),
-                                   .entry_count = ENTRIES}};
-    memcpy(file.header.magic, SOFT_RECORD_MAGIC, 8);
-    memcpy(file.text, strings, sizeof(strings));
-    struct soft_record_facts facts = {
-        .kind = SOFT_RECORD_FACTS, .ranks = 1, .name = ALL_REDUCE, .number = 5, .count = 10, .type = 7};
-    memcpy(&file.entries[0], &facts, sizeof(facts));
-    file.entries[1] = (struct soft_record_entry){
-        .kind = SOFT_RECORD_NOTE, .thread = 1, .device = -1, .name = STEP_BEGIN, .start_ns = 10, .end_ns = 10};
-    file.entries[2] = (struct soft_record_entry){
-        .kind = SOFT_RECORD_HOST_CALL, .thread = 1, .stream = 1, .name = LAUNCH, .start_ns = 11, .end_ns = 13};
-    file.entries[3] = (struct soft_record_entry){.kind = SOFT_RECORD_TASK,
-                                                 .thread = 1,
-                                                 .stream = 1,
-                                                 .name = KERNEL,
-                                                 .range = FORWARD,
-                                                 .task = 3,
-                                                 .start_ns = 14,
-                                                 .end_ns = 15,
-                                                 .enqueued_ns = 12,
-                                                 .flops = 5,
-                                                 .bytes = 6};
-    file.entries[4] = (struct soft_record_entry){.kind = SOFT_RECORD_TASK + SOFT_TASK_COLLECTIVE,
-                                                 .thread = 1,
-                                                 .stream = 1,
-                                                 .name = ALL_REDUCE,
-                                                 .task = 4,
-                                                 .start_ns = 16,
-                                                 .end_ns = 17,
-                                                 .enqueued_ns = 14,
-                                                 .bytes = 40,
-                                                 .mark = 5};
-    file.entries[5] = (struct soft_record_entry){
-        .kind = SOFT_RECORD_NOTE, .thread = 1, .device = -1, .name = STEP_END, .start_ns = 20, .end_ns = 20};
-    seal(&file);
-    return file;
-}
-
-static int read_file(const struct file *file, size_t bytes)
+static int read_file(const struct small_record *file, size_t bytes)
 {
     struct record_file record;
     struct program program;
@@ -92,7 +33,7 @@ static int read_file(const struct file *file, size_t bytes)
 
 static void a_good_file_is_read(void **state)
 {
-    struct file file = good_file();
+    struct small_record file = small_record();
     struct record_file record;
     struct program program;
     (void)state;
@@ -110,7 +51,7 @@ static void a_good_file_is_read(void **state)
 
 static void every_cut_is_seen(void **state)
 {
-    struct file file = good_file();
+    struct small_record file = small_record();
     (void)state;
     log_set_quiet(true);
     for (size_t bytes = 0; bytes < sizeof(file); bytes++)
@@ -120,8 +61,8 @@ static void every_cut_is_seen(void **state)
 static void every_flipped_bit_is_seen(void **state)
 {
     (void)state;
-    for (size_t bit = 0; bit < sizeof(struct file) * 8; bit++) {
-        struct file file = good_file();
+    for (size_t bit = 0; bit < sizeof(struct small_record) * 8; bit++) {
+        struct small_record file = small_record();
         ((unsigned char *)&file)[bit / 8] ^= (unsigned char)(1u << bit % 8);
         int status = read_file(&file, sizeof(file));
         size_t byte = bit / 8;
@@ -135,11 +76,11 @@ static void liars_do_no_harm(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 20000; seed++) {
-        struct file file = good_file();
+        struct small_record file = small_record();
         for (uint64_t i = 0; i < 1 + seed % 4; i++)
             ((unsigned char *)&file)[random_u32(seed, 3, 2 * i) % sizeof(file)] =
                 (unsigned char)random_u32(seed, 3, 2 * i + 1);
-        seal(&file);
+        small_record_seal(&file);
         int status = read_file(&file, sizeof(file));
         assert_true(status == 0 || status == 4);
     }
@@ -147,9 +88,9 @@ static void liars_do_no_harm(void **state)
 
 #define REFUSED(change, said)                                                                                          \
     do {                                                                                                               \
-        struct file file = good_file();                                                                                \
+        struct small_record file = small_record();                                                                                \
         change;                                                                                                        \
-        seal(&file);                                                                                                   \
+        small_record_seal(&file);                                                                                                   \
         assert_int_equal(read_file(&file, sizeof(file)), 4);                                                           \
         if (!strstr(log_last_error(), said))                                                                           \
             fail_msg("\"%s\" is not in: %s", said, log_last_error());                                                  \

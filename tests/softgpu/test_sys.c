@@ -373,6 +373,8 @@ static void *bind_and_read(void *list)
 static void threads_are_bound_and_read_back(void **state)
 {
     (void)state;
+    assert_true(topology_lists_meet("0-3,8", "5,8-9") && topology_lists_meet("2", "0-3"));
+    assert_false(topology_lists_meet("0-3,8", "4-7,9") || topology_lists_meet("", "0") || topology_lists_meet("1", "11"));
     int cores = topology_usable_cores();
     assert_true(cores >= 1);
     assert_true(strlen(topology_source()) > 0);
