@@ -59,6 +59,10 @@ struct soft_record_facts {
 
 extern bool soft_record_on;
 
+/* The time for an entry of the calling thread: later than the last one given to it, also where the clock's ticks are
+ * coarse, since the order of a thread's entries is read from their times. */
+uint64_t soft_record_clock(void);
+
 /* One finished task; called in its stream's thread. */
 void soft_record_task(softStream_t stream, uint64_t number, const struct soft_slot *slot, uint64_t start_ns);
 
