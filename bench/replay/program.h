@@ -113,7 +113,8 @@ struct program {
 };
 
 /* Builds the program of a record that record_load has believed; the record must live as long. What does not fit
- * together (a task missing in a stream, a collective without facts) is reported: EXIT_BAD_FILE. */
+ * together (a task missing in a stream, a collective without facts), or comes from a run that failed or broke off, is
+ * reported: EXIT_BAD_FILE. */
 int program_build(struct program *program, struct record_file *record);
 void program_close(struct program *program);
 

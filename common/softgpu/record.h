@@ -8,7 +8,8 @@
 #include "core.h"
 
 #define SOFT_RECORD_MAGIC "SOFTREC1"
-#define SOFT_RECORD_VERSION 2 /* 2: notes, settings, types of products, sizes of allocations */
+/* 2: notes, settings, types of products, sizes of allocations. 3: the run's exit code, times that rise in a thread. */
+#define SOFT_RECORD_VERSION 3
 
 enum soft_record_kind {
     SOFT_RECORD_FACTS = 1, /* of a collective */
