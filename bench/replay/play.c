@@ -168,6 +168,20 @@ void play_span(struct simulation *simulation, struct play_span span)
     result->spans[result->span_count++] = span;
 }
 
+bool play_too_late(struct simulation *simulation, int64_t at_ps)
+{
+    if (at_ps < EXACT_MAX_PS)
+        return false;
+    if (!simulation->status)
+        log_error(
+            "%s: the replay comes to %.0f hours, expected less than %.1f: costs in the record, or rates of machine "
+            "%s, are out of range",
+            simulation->instances[0].program->path, exact_seconds(at_ps) / 3600, exact_seconds(EXACT_MAX_PS) / 3600,
+            simulation->machine->name);
+    simulation->status = EXIT_BAD_FILE;
+    return true;
+}
+
 /* ---- the loop ------------------------------------------------------------------------------------------------------
  */
 
@@ -180,6 +194,8 @@ static void run(struct simulation *simulation)
         if (actor == NOBODY)
             return;
         simulation->now_ps = simulation->queue.at[actor];
+        if (play_too_late(simulation, simulation->now_ps))
+            return;
         if (actor < simulation->stream_count)
             stream_turn(simulation, actor);
         else

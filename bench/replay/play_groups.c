@@ -27,8 +27,9 @@ static int compare_members(const void *a, const void *b)
     return x->rank - y->rank;
 }
 
-static int group_open(struct simulation *simulation, int group, const struct collective *collective, int ranks)
+static int group_open(struct simulation *simulation, int group, const struct member *member, int ranks)
 {
+    const struct collective *collective = member->collective;
     struct group_run *run = &simulation->groups[group];
     *run = (struct group_run){.operation = collective_operation_of(collective->operation),
                               .ranks = ranks,
@@ -36,8 +37,8 @@ static int group_open(struct simulation *simulation, int group, const struct col
                               .streams = NOBODY,
                               .bytes = collective->bytes};
     if (run->operation == COLLECTIVE_OPERATIONS) {
-        log_error("collective %s: expected all_reduce, broadcast, reduce, reduce_scatter or all_gather",
-                  collective->operation);
+        log_error("%s: collective %s, expected all_reduce, broadcast, reduce, reduce_scatter or all_gather",
+                  member->path, collective->operation);
         return EXIT_BAD_FILE;
     }
     double seconds =
@@ -81,7 +82,7 @@ static int match_groups(struct simulation *simulation, struct member *members, s
             simulation->group_of[members[next].index] = groups;
         status = check_group(&members[first], next - first);
         if (!status)
-            status = group_open(simulation, groups++, own, own->ranks);
+            status = group_open(simulation, groups++, &members[first], own->ranks);
     }
     simulation->group_count = groups;
     return status;
@@ -106,7 +107,7 @@ int groups_open(struct simulation *simulation)
     if (simulation->options->replicate) {
         for (size_t c = 0; c < count && !status; c++) {
             simulation->group_of[c] = (int)c;
-            status = group_open(simulation, (int)c, members[c].collective, simulation->options->replicate);
+            status = group_open(simulation, (int)c, &members[c], simulation->options->replicate);
         }
     } else if (count) {
         qsort(members, count, sizeof(*members), compare_members);

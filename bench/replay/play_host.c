@@ -191,6 +191,8 @@ static bool timed(struct simulation *simulation, int t)
     if (!thread->issued) {
         int64_t end = end_of(simulation, thread);
         thread->issued = true;
+        if (play_too_late(simulation, end))
+            return false;
         if (end > simulation->now_ps && queue->count && queue->at[queue->heap[0]] <= end) {
             play_queue_set(queue, actor_of(simulation, t), end);
             return false;

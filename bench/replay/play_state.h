@@ -112,6 +112,9 @@ struct simulation {
 
 /* ---- play.c ---- */
 int play_no_memory(const struct simulation *simulation); /* says so */
+/* A time has passed EXACT_MAX_PS: says so, once, and ends the replay. Even 100 times as much (the largest slowdown) is
+ * still a time, so that nothing overflows before it is looked at. */
+bool play_too_late(struct simulation *simulation, int64_t at_ps);
 void play_span(struct simulation *simulation, struct play_span span);
 
 /* ---- play_groups.c ---- */
