@@ -140,7 +140,7 @@ static void the_most_strings_fit(void **state)
 /* Programs: lists that double, and a few arrays of an entry's number, are below twice the file. */
 static void a_program_is_in_proportion(void **state)
 {
-    enum { TASKS = 20000 };
+    enum { TASKS = 5000 };
     struct small_record small = small_record();
     size_t front = offsetof(struct small_record, entries), bytes = sizeof(small) + TASKS * sizeof(small.entries[0]);
     char *file = calloc(1, bytes);
