@@ -53,7 +53,7 @@ esac
 . "$root/bench/setup.sh"
 # shellcheck disable=SC2086
 setup_install $packages
-[ "$ci" = no ] || setup_install clang cppcheck
+[ "$ci" = no ] || setup_install clang cppcheck libsimgrid-dev
 if [ "$clang" = yes ]; then
     export CC=clang CXX=clang++
 fi

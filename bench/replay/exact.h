@@ -18,7 +18,7 @@ double exact_cbrt(double x); /* x >= 0 */
 #define PS_PER_NS INT64_C(1000)
 #define PS_PER_US INT64_C(1000000)
 #define PS_PER_S 1e12
-#define EXACT_MAX_PS INT64_C(1000000000000000000) /* 11 days: what is longer is cut to it */
+#define EXACT_MAX_PS INT64_C(50000000000000000) /* 13.9 hours: what is longer is cut to it, and refused by play */
 
 int64_t exact_ps(double seconds); /* rounded; negative is 0 */
 double exact_seconds(int64_t ps);

@@ -4,9 +4,7 @@
  */
 #include "play.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "cost.h"
 #include "exact.h"
@@ -20,7 +18,7 @@ void play_options_init(struct play_options *options)
         .what_if = {.bandwidth = 1, .latency = 1, .compute = 1}, .slow_rank = -1, .slow_factor = 1};
 }
 
-static int no_memory(const struct simulation *simulation)
+int play_no_memory(const struct simulation *simulation)
 {
     log_error("no memory to replay %d streams and %d threads", simulation->stream_count, simulation->thread_count);
     return EXIT_RESOURCE;
@@ -35,7 +33,7 @@ static int open_instances(struct simulation *simulation, const struct program *c
     simulation->instance_count = replicate ? replicate : count;
     simulation->instances = calloc((size_t)simulation->instance_count, sizeof(*simulation->instances));
     if (!simulation->instances)
-        return no_memory(simulation);
+        return play_no_memory(simulation);
     for (int i = 0; i < simulation->instance_count; i++) {
         const struct program *program = programs[replicate ? 0 : i];
         simulation->instances[i] = (struct instance){.program = program,
@@ -73,7 +71,7 @@ static int open_arrays(struct simulation *simulation)
     if (!simulation->streams || !simulation->threads || !simulation->events || !simulation->jobs ||
         !simulation->devices || !simulation->groups || !simulation->group_of || !simulation->costs ||
         play_queue_open(&simulation->queue, simulation->stream_count + simulation->thread_count))
-        return no_memory(simulation);
+        return play_no_memory(simulation);
     for (int i = 0; i < simulation->event_count; i++)
         simulation->events[i] = (struct event_run){NOT_YET, NOBODY, NOBODY};
     for (int i = 0; i < simulation->job_count; i++)
@@ -101,7 +99,7 @@ static int open_result(struct simulation *simulation)
     result->device = calloc(devices, sizeof(*result->device));
     if (!result->step_ps || !result->rank_step_ps || !result->rank_begin_ps || !result->marks || !result->device ||
         links_open(simulation))
-        return no_memory(simulation);
+        return play_no_memory(simulation);
     return EXIT_OK;
 }
 
@@ -110,7 +108,7 @@ static int price_tasks(struct simulation *simulation, const struct task_list *li
 {
     *cost = malloc((list->count + 1) * sizeof(**cost));
     if (!*cost)
-        return no_memory(simulation);
+        return play_no_memory(simulation);
     simulation->costs[simulation->cost_count++] = *cost;
     for (uint32_t i = 0; i < list->count; i++)
         (*cost)[i] = cost_is_compute(&list->tasks[i])
@@ -142,122 +140,13 @@ static int open_actors(struct simulation *simulation)
                                        .host_waiting = NOBODY};
             run->enqueued_ps = malloc((list->count + 1) * sizeof(*run->enqueued_ps));
             if (!run->enqueued_ps)
-                return no_memory(simulation);
+                return play_no_memory(simulation);
         }
         for (int t = 0; t < program->thread_count; t++)
             simulation->threads[instance->threads + t] =
                 (struct thread_run){.list = &program->threads[t], .instance = i, .next = NOBODY};
     }
     return EXIT_OK;
-}
-
-/* ---- collectives: which calls of which ranks belong together --------------------------------------------------------
- */
-
-struct member {
-    const struct collective *collective;
-    const char *path;
-    int index; /* in group_of */
-};
-
-static int compare_members(const void *a, const void *b)
-{
-    const struct collective *x = ((const struct member *)a)->collective, *y = ((const struct member *)b)->collective;
-    if (x->communicator != y->communicator)
-        return x->communicator < y->communicator ? -1 : 1;
-    if (x->sequence != y->sequence)
-        return x->sequence < y->sequence ? -1 : 1;
-    return x->rank - y->rank;
-}
-
-static int group_open(struct simulation *simulation, int group, const struct collective *collective, int ranks)
-{
-    struct group_run *run = &simulation->groups[group];
-    *run = (struct group_run){.operation = collective_operation_of(collective->operation),
-                              .ranks = ranks,
-                              .root = collective->root,
-                              .streams = NOBODY,
-                              .bytes = collective->bytes};
-    if (run->operation == COLLECTIVE_OPERATIONS) {
-        log_error("collective %s: expected all_reduce, broadcast, reduce, reduce_scatter or all_gather",
-                  collective->operation);
-        return EXIT_BAD_FILE;
-    }
-    double seconds =
-        collective_seconds(simulation->machine, &simulation->options->what_if, run->operation, ranks, run->bytes);
-    run->duration_ps = exact_ps(seconds);
-    return EXIT_OK;
-}
-
-/* members[first .. first + count): one call of one communicator. */
-static int check_group(const struct member *members, size_t count)
-{
-    const struct collective *first = members[0].collective;
-    for (size_t i = 0; i < count; i++) {
-        const struct collective *own = members[i].collective;
-        if (own->rank != (int)i || own->ranks != first->ranks || own->bytes != first->bytes ||
-            strcmp(own->operation, first->operation) != 0) {
-            log_error("%s: collective %" PRIu64 " of communicator %016" PRIx64
-                      ": rank %d of %d calls %s of %.0f bytes, "
-                      "expected rank %zu of %d, %s of %.0f bytes (%s)",
-                      members[i].path, own->sequence, own->communicator, own->rank, own->ranks, own->operation,
-                      own->bytes, i, first->ranks, first->operation, first->bytes, members[0].path);
-            return EXIT_BAD_FILE;
-        }
-    }
-    if (count == (size_t)first->ranks)
-        return EXIT_OK;
-    log_error("%s: collective %" PRIu64 " of communicator %016" PRIx64
-              ": %zu of its %d ranks are there; give the records of all ranks, or one and --gpus",
-              members[0].path, first->sequence, first->communicator, count, first->ranks);
-    return EXIT_BAD_FILE;
-}
-
-static int match_groups(struct simulation *simulation, struct member *members, size_t count)
-{
-    int groups = 0, status = EXIT_OK;
-    for (size_t first = 0, next; first < count && !status; first = next) {
-        const struct collective *own = members[first].collective;
-        for (next = first; next < count && members[next].collective->communicator == own->communicator &&
-                           members[next].collective->sequence == own->sequence;
-             next++)
-            simulation->group_of[members[next].index] = groups;
-        status = check_group(&members[first], next - first);
-        if (!status)
-            status = group_open(simulation, groups++, own, own->ranks);
-    }
-    simulation->group_count = groups;
-    return status;
-}
-
-static int open_groups(struct simulation *simulation)
-{
-    size_t room = (size_t)simulation->group_count + 1, count = 0;
-    int most = simulation->options->replicate;
-    int status = EXIT_OK;
-    struct member *members = malloc(room * sizeof(*members));
-    if (!members)
-        return no_memory(simulation);
-    for (int i = 0; i < simulation->instance_count && !(i && simulation->options->replicate); i++) {
-        const struct instance *instance = &simulation->instances[i];
-        for (uint32_t c = 0; c < instance->program->collective_count; c++) {
-            const struct collective *own = &instance->program->collectives[c];
-            most = own->ranks > most ? own->ranks : most;
-            members[count++] = (struct member){own, instance->program->path, instance->groups + (int)c};
-        }
-    }
-    if (simulation->options->replicate) {
-        for (size_t c = 0; c < count && !status; c++) {
-            simulation->group_of[c] = (int)c;
-            status = group_open(simulation, (int)c, members[c].collective, simulation->options->replicate);
-        }
-    } else if (count) {
-        qsort(members, count, sizeof(*members), compare_members);
-        status = match_groups(simulation, members, count);
-    }
-    free(members);
-    simulation->by_rank = calloc((size_t)most + 1, sizeof(*simulation->by_rank));
-    return status || simulation->by_rank ? status : no_memory(simulation);
 }
 
 /* ---- spans ---------------------------------------------------------------------------------------------------------
@@ -270,13 +159,27 @@ void play_span(struct simulation *simulation, struct play_span span)
         size_t room = result->span_room ? 2 * result->span_room : 1024;
         struct play_span *larger = realloc(result->spans, room * sizeof(*larger));
         if (!larger) {
-            simulation->status = no_memory(simulation);
+            simulation->status = play_no_memory(simulation);
             return;
         }
         result->spans = larger;
         result->span_room = room;
     }
     result->spans[result->span_count++] = span;
+}
+
+bool play_too_late(struct simulation *simulation, int64_t at_ps)
+{
+    if (at_ps < EXACT_MAX_PS)
+        return false;
+    if (!simulation->status)
+        log_error(
+            "%s: the replay comes to %.0f hours, expected less than %.1f: costs in the record, or rates of machine "
+            "%s, are out of range",
+            simulation->instances[0].program->path, exact_seconds(at_ps) / 3600, exact_seconds(EXACT_MAX_PS) / 3600,
+            simulation->machine->name);
+    simulation->status = EXIT_BAD_FILE;
+    return true;
 }
 
 /* ---- the loop ------------------------------------------------------------------------------------------------------
@@ -291,6 +194,8 @@ static void run(struct simulation *simulation)
         if (actor == NOBODY)
             return;
         simulation->now_ps = simulation->queue.at[actor];
+        if (play_too_late(simulation, simulation->now_ps))
+            return;
         if (actor < simulation->stream_count)
             stream_turn(simulation, actor);
         else
@@ -369,7 +274,7 @@ int play(struct play_result *result, const struct program *const *programs, int 
     status = status ? status : open_arrays(&simulation);
     status = status ? status : open_result(&simulation);
     status = status ? status : open_actors(&simulation);
-    status = status ? status : open_groups(&simulation);
+    status = status ? status : groups_open(&simulation);
     if (!status) {
         simulation.start_ps = exact_ps(machine->start_s);
         simulation.sync_ps = exact_ps(machine->sync_s);

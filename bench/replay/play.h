@@ -73,8 +73,8 @@ struct play_result {
     size_t span_count, span_room;
 };
 
-/* Plays programs[count] (one a process, by rank). A record of a rank is missing, a collective's ranks disagree, or
- * nothing can go on: reported, EXIT_BAD_FILE. The result is the caller's to free with play_close, also after a failure.
+/* Plays programs[count] (one a process, by rank). A record of a rank is missing, a collective's ranks disagree,
+ * nothing can go on, or a time passes EXACT_MAX_PS: reported, EXIT_BAD_FILE. The result is the caller's to free with play_close, also after a failure.
  */
 int play(struct play_result *result, const struct program *const *programs, int count, const struct machine *machine,
          const struct play_options *options);

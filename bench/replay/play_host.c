@@ -90,13 +90,15 @@ static int64_t end_of(struct simulation *simulation, struct thread_run *thread)
 
 static void enqueue(struct simulation *simulation, const struct thread_run *thread)
 {
-    int s = simulation->instances[thread->instance].streams + operation_of(thread)->stream;
+    const struct instance *instance = &simulation->instances[thread->instance];
+    int s = instance->streams + operation_of(thread)->stream;
+    int lane = (int)(thread - &simulation->threads[instance->threads]) + 1;
     struct stream_run *stream = &simulation->streams[s];
     stream->enqueued_ps[stream->enqueued++] = simulation->now_ps;
     if (simulation->options->spans && simulation->now_ps > thread->since_ps)
-        play_span(simulation, (struct play_span){-1, thread->list->recorded_thread, thread->instance,
-                                                 stream->list->tasks[stream->enqueued - 1].name, PLAY_PHASES,
-                                                 thread->since_ps, simulation->now_ps});
+        play_span(simulation,
+                  (struct play_span){-1, lane, thread->instance, stream->list->tasks[stream->enqueued - 1].name,
+                                     PLAY_PHASES, thread->since_ps, simulation->now_ps});
     stream_poke(simulation, s);
 }
 
@@ -189,6 +191,8 @@ static bool timed(struct simulation *simulation, int t)
     if (!thread->issued) {
         int64_t end = end_of(simulation, thread);
         thread->issued = true;
+        if (play_too_late(simulation, end))
+            return false;
         if (end > simulation->now_ps && queue->count && queue->at[queue->heap[0]] <= end) {
             play_queue_set(queue, actor_of(simulation, t), end);
             return false;

@@ -102,6 +102,8 @@ int64_t links_take(struct simulation *simulation, int from, int to, double bytes
     int64_t start = simulation->now_ps;
     for (int i = 0; i < parts; i++)
         start = path[i]->free_ps > start ? path[i]->free_ps : start;
+    if (play_too_late(simulation, start + duration))
+        return start;
     for (int i = 0; i < parts; i++) {
         resource_take(path[i], start, start + duration);
         path[i]->bytes += bytes;

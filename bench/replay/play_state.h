@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The replay's own rooms: play.c (setting up, the loop, the end), play_stream.c (tasks), play_host.c (host threads),
- * play_links.c (copies), play_queue.c (what happens next).
+ * The replay's own rooms: play.c (setting up, the loop, the end), play_groups.c (collectives over their ranks),
+ * play_stream.c (tasks), play_host.c (host threads), play_links.c (copies), play_queue.c (what happens next).
  *
  * Actors are the streams and the host threads; each has at most one thing coming, at a time in `queue`. They are
  * numbered by device, stream; then process, thread: the number decides between things that happen at the same time.
@@ -110,6 +110,17 @@ struct simulation {
     int status;
 };
 
+/* ---- play.c ---- */
+int play_no_memory(const struct simulation *simulation); /* says so */
+/* A time has passed EXACT_MAX_PS: says so, once, and ends the replay. Even 100 times as much (the largest slowdown) is
+ * still a time, so that nothing overflows before it is looked at. */
+bool play_too_late(struct simulation *simulation, int64_t at_ps);
+void play_span(struct simulation *simulation, struct play_span span);
+
+/* ---- play_groups.c ---- */
+/* Ties all ranks' calls of a collective together and prices it; a rank is missing, or ranks disagree: reported. */
+int groups_open(struct simulation *simulation);
+
 /* ---- play_stream.c ---- */
 void stream_poke(struct simulation *simulation, int stream); /* a task was enqueued */
 void stream_turn(struct simulation *simulation, int stream); /* its time has come */
@@ -125,7 +136,5 @@ int64_t links_take(struct simulation *simulation, int from, int to, double bytes
 void resource_take(struct play_resource *resource, int64_t start_ps, int64_t end_ps);
 void links_count(struct simulation *simulation, int from, int to, double bytes);
 void links_count_collective(struct simulation *simulation, const struct group_run *group);
-
-void play_span(struct simulation *simulation, struct play_span span);
 
 #endif

@@ -64,7 +64,7 @@ bool build_in_window(const struct build *build, const struct soft_record_entry *
     return entry->kind != SOFT_RECORD_FACTS && at >= build->begin_ns && at <= build->end_ns;
 }
 
-static bool is_note(const struct record_file *record, const struct soft_record_entry *entry, const char *what)
+bool build_is_note(const struct record_file *record, const struct soft_record_entry *entry, const char *what)
 {
     return entry->kind == SOFT_RECORD_NOTE && !strcmp(record_string(record, entry->name), what);
 }
@@ -76,11 +76,11 @@ static void find_window(struct build *build)
     build->end_ns = 0;
     for (uint64_t i = 0; i < record->count; i++) {
         const struct soft_record_entry *entry = &record->entries[i];
-        if (is_note(record, entry, "step_begin") && entry->start_ns < build->begin_ns) {
+        if (build_is_note(record, entry, "step_begin") && entry->start_ns < build->begin_ns) {
             build->begin_ns = entry->start_ns;
             build->main_thread = entry->thread;
         }
-        if (is_note(record, entry, "step_end") && entry->start_ns > build->end_ns)
+        if (build_is_note(record, entry, "step_end") && entry->start_ns > build->end_ns)
             build->end_ns = entry->start_ns;
     }
     if (build->main_thread && build->end_ns >= build->begin_ns)
@@ -304,7 +304,7 @@ static void mark_phases(struct build *build)
 {
     for (uint64_t i = 0; i < build->record->count; i++) {
         const struct soft_record_entry *entry = &build->record->entries[i];
-        if (!is_note(build->record, entry, "phase") || !build_in_window(build, entry))
+        if (!build_is_note(build->record, entry, "phase") || !build_in_window(build, entry))
             continue;
         struct task_list *list = build_stream(build, entry->device, entry->stream);
         if (!list || entry->task < list->first || entry->task - list->first >= list->count)
@@ -349,7 +349,7 @@ int program_build(struct program *program, struct record_file *record)
 {
     *program = (struct program){.record = record, .path = record->path};
     struct build build = {.program = program, .record = record};
-    int (*const parts[])(struct build *) = {collect_devices, add_up_memory,     collect_marks,
+    int (*const parts[])(struct build *) = {build_check_end, collect_devices,   add_up_memory, collect_marks,
                                             collect_tasks,   build_collectives, build_threads};
     int status = EXIT_OK;
     find_window(&build);

@@ -82,6 +82,7 @@ struct task_list {
 
 struct thread_list {
     int recorded_thread;
+    const struct soft_record_entry *first_task; /* that it enqueued; NULL: none */
     struct operation *operations;
     uint32_t count, room;
 };
@@ -101,7 +102,7 @@ struct program {
     double *peak_bytes; /* [devices] of cudaMalloc; 0: not recorded */
     struct task_list *streams;
     int stream_count;
-    struct thread_list *threads;
+    struct thread_list *threads; /* by their first tasks: by device, stream, number */
     int thread_count;
     uint32_t event_count, job_count;
     uint32_t *job_ends; /* [job_count] threads that take the job */
@@ -112,7 +113,8 @@ struct program {
 };
 
 /* Builds the program of a record that record_load has believed; the record must live as long. What does not fit
- * together (a task missing in a stream, a collective without facts) is reported: EXIT_BAD_FILE. */
+ * together (a task missing in a stream, a collective without facts), or comes from a run that failed or broke off, is
+ * reported: EXIT_BAD_FILE. */
 int program_build(struct program *program, struct record_file *record);
 void program_close(struct program *program);
 

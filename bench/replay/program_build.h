@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Between program.c (tasks) and program_host.c (host threads): a record while its program is built.
+ * Between program.c (tasks), program_end.c, program_collectives.c and program_host.c (host threads): a record while its
+ * program is built.
  */
 #ifndef REPLAY_PROGRAM_BUILD_H
 #define REPLAY_PROGRAM_BUILD_H
@@ -24,6 +25,10 @@ uint32_t build_unique(uint32_t *values, uint32_t count);
 struct task_list *build_stream(const struct build *build, int device_ordinal, int stream);
 bool build_in_window(const struct build *build, const struct soft_record_entry *entry);
 int build_no_memory(const struct build *build);
+bool build_is_note(const struct record_file *record, const struct soft_record_entry *entry, const char *what);
+
+/* The run came to its end: its exit code (from version 3 on) and its steps say so. */
+int build_check_end(struct build *build);
 
 /* Collectives of the streams' tasks. */
 int build_collectives(struct build *build);

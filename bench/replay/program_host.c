@@ -31,6 +31,8 @@ static int compare_items(const void *a, const void *b)
         return x->at < y->at ? -1 : 1;
     if (x->order != y->order)
         return x->order < y->order ? -1 : 1;
+    if (x->entry->device != y->entry->device)
+        return x->entry->device < y->entry->device ? -1 : 1;
     if (x->entry->stream != y->entry->stream)
         return x->entry->stream < y->entry->stream ? -1 : 1;
     return (x->entry->task > y->entry->task) - (x->entry->task < y->entry->task);
@@ -173,6 +175,8 @@ static void walk_item(struct walk *walk, const struct item *item)
         walk_note(walk, entry);
         return;
     default:
+        if (!walk->list->first_task)
+            walk->list->first_task = entry;
         add(walk, OP_ENQUEUE, 0)->stream =
             (uint16_t)(build_stream(walk->build, entry->device, entry->stream) - walk->build->program->streams);
     }
@@ -202,6 +206,21 @@ static size_t collect_items(struct build *build, struct item *items)
     return count;
 }
 
+/* Threads have numbers in the order of their first calls: other ones in each run of the same command. What they enqueue
+ * is the same: by the first task's device, stream and number; those without a task come last. */
+static int compare_threads(const void *a, const void *b)
+{
+    const struct thread_list *x = a, *y = b;
+    const struct soft_record_entry *first = x->first_task, *second = y->first_task;
+    if (!first || !second)
+        return first ? -1 : second ? 1 : x->recorded_thread - y->recorded_thread;
+    if (first->device != second->device)
+        return first->device < second->device ? -1 : 1;
+    if (first->stream != second->stream)
+        return first->stream < second->stream ? -1 : 1;
+    return (first->task > second->task) - (first->task < second->task);
+}
+
 static int walk_threads(struct build *build, const struct item *items, size_t count)
 {
     struct program *program = build->program;
@@ -218,6 +237,8 @@ static int walk_threads(struct build *build, const struct item *items, size_t co
         }
         walk_item(&walk, &items[i]);
     }
+    if (program->thread_count)
+        qsort(program->threads, (size_t)program->thread_count, sizeof(*program->threads), compare_threads);
     return walk.status;
 }
 

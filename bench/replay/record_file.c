@@ -44,7 +44,9 @@ static int check_header(const struct record_file *record, const void *data, size
         return EXIT_BAD_FILE;
     }
     if (header->version < 1 || header->version > SOFT_RECORD_VERSION)
-        return wrong(record, "version (offset 8)", header->version, "1 or 2");
+        return wrong(record, "version (offset 8)", header->version, "1 to 3");
+    if (header->flags > 1)
+        return wrong(record, "flags (offset 16)", header->flags, "0 or 1");
     if (header->entry_bytes != sizeof(struct soft_record_entry))
         return wrong(record, "entry_bytes (offset 12)", header->entry_bytes, "80");
     size_t room = bytes - sizeof(*header);
@@ -79,6 +81,8 @@ static int read_strings(struct record_file *record)
         const char *end = at < bytes ? memchr(record->text + at, 0, (size_t)(bytes - at)) : NULL;
         if (!end || at > UINT32_MAX)
             return wrong(record, "the number of strings that end", i, "string_count");
+        if (i > 0 && end == record->text + at)
+            return wrong(record, "the number of a string that is empty", i, "0 only: string_count is less");
         record->offsets[i] = (uint32_t)at;
         at = (uint64_t)(end - record->text) + 1;
     }

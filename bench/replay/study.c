@@ -33,6 +33,11 @@ static int check_ranks(const struct study *study, bool all)
                       program->path, program->rank, program->ranks, i, study->count);
             return EXIT_BAD_FILE;
         }
+        if (program->steps != study->by_rank[0]->steps) {
+            log_error("%s: has %d timed steps, expected %d as in %s", program->path, program->steps,
+                      study->by_rank[0]->steps, study->by_rank[0]->path);
+            return EXIT_BAD_FILE;
+        }
     }
     return EXIT_OK;
 }

@@ -236,6 +236,16 @@ static void close_all(struct engine *engine)
     dataset_close(&engine->dataset);
 }
 
+/* How the run ended stands in its record: one of a run that failed is not taken for a whole one. */
+static int finish_record(int status)
+{
+    char text[16];
+
+    snprintf(text, sizeof text, "%d", status);
+    gpu_record_setting("exit_code", text);
+    return gpu_finish();
+}
+
 int engine_run(const struct strategy *strategy, const struct options *options, struct world *world)
 {
     struct engine engine = {.strategy = strategy, .options = options, .world = world};
@@ -251,7 +261,7 @@ int engine_run(const struct strategy *strategy, const struct options *options, s
     }
     results_close(&results);
     close_all(&engine);
-    int finished = gpu_finish();
+    int finished = finish_record(status);
     if (finished && !status && options->json && !world->reported) /* where a launcher looks on, it tells */
         (void)engine_report_failure(strategy, options, finished);
     return status ? status : finished;

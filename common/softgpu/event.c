@@ -179,7 +179,7 @@ softError_t softEventSynchronize(softEvent_t event)
     struct soft_mark *mark = capture(event);
     if (!mark)
         return softSuccess;
-    uint64_t start = soft_recording() ? clock_nanoseconds() : 0;
+    uint64_t start = soft_recording() ? soft_record_clock() : 0;
     while (soft_signal_read(&mark->done) == 0)
         soft_signal_wait(&mark->done, 0, soft_spin_ns(), SOFT_NO_DEADLINE);
     soft_acquire(mark);

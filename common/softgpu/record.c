@@ -70,6 +70,14 @@ static uint16_t thread_number(void)
     return (uint16_t)own_thread;
 }
 
+uint64_t soft_record_clock(void)
+{
+    static _Thread_local uint64_t last_ns;
+    uint64_t now_ns = clock_nanoseconds();
+    last_ns = now_ns > last_ns ? now_ns : last_ns + 1;
+    return last_ns;
+}
+
 static void append(const union entry *entry)
 {
     if (!own_chunk || own_chunk->count == CHUNK_ENTRIES) {
@@ -102,7 +110,7 @@ struct soft_host_call soft_host_call_begin(const char *name)
     call.task = call.waited_ns = 0;
     call.bytes = 0;
     begun.name = name;
-    begun.start_ns = clock_nanoseconds();
+    begun.start_ns = soft_record_clock();
     return begun;
 }
 
@@ -120,7 +128,7 @@ void soft_host_call_end(struct soft_host_call *begun)
         .range = soft_range_current(),
         .task = call.task,
         .start_ns = begun->start_ns,
-        .end_ns = clock_nanoseconds(),
+        .end_ns = soft_record_clock(),
         .bytes = call.bytes,
         .waited_ns = call.waited_ns,
     };
@@ -129,7 +137,7 @@ void soft_host_call_end(struct soft_host_call *begun)
 
 void soft_record_enqueued(softStream_t stream, uint64_t task, struct soft_slot *slot)
 {
-    slot->enqueued_ns = clock_nanoseconds();
+    slot->enqueued_ns = soft_record_clock();
     slot->host_thread = thread_number();
     call.device = stream->device->map.ordinal;
     call.stream = stream->number;
@@ -138,7 +146,7 @@ void soft_record_enqueued(softStream_t stream, uint64_t task, struct soft_slot *
 
 void soft_record_waited(softStream_t stream, uint64_t task, uint32_t mark, uint64_t start_ns)
 {
-    uint64_t end_ns = clock_nanoseconds();
+    uint64_t end_ns = soft_record_clock();
     struct soft_record_entry entry = {
         .kind = SOFT_RECORD_HOST_WAIT,
         .thread = thread_number(),
@@ -165,7 +173,7 @@ void soft_record_lock_wait(const char *name, uint64_t start_ns)
         .device = -1,
         .name = soft_intern(name),
         .start_ns = start_ns,
-        .end_ns = clock_nanoseconds(),
+        .end_ns = soft_record_clock(),
     };
     append(&(union entry){.task = entry});
 }
@@ -177,7 +185,7 @@ void soft_record_bytes(double bytes)
 
 static void append_words(int kind, const char *name, const char *text, uint32_t number)
 {
-    uint64_t now = clock_nanoseconds();
+    uint64_t now = soft_record_clock();
     struct soft_record_entry entry = {
         .kind = (uint16_t)kind,
         .thread = thread_number(),

@@ -8,7 +8,8 @@
 #include "core.h"
 
 #define SOFT_RECORD_MAGIC "SOFTREC1"
-#define SOFT_RECORD_VERSION 2 /* 2: notes, settings, types of products, sizes of allocations */
+/* 2: notes, settings, types of products, sizes of allocations. 3: the run's exit code, times that rise in a thread. */
+#define SOFT_RECORD_VERSION 3
 
 enum soft_record_kind {
     SOFT_RECORD_FACTS = 1, /* of a collective */
@@ -58,6 +59,10 @@ struct soft_record_facts {
 };
 
 extern bool soft_record_on;
+
+/* The time for an entry of the calling thread: later than the last one given to it, also where the clock's ticks are
+ * coarse, since the order of a thread's entries is read from their times. */
+uint64_t soft_record_clock(void);
 
 /* One finished task; called in its stream's thread. */
 void soft_record_task(softStream_t stream, uint64_t number, const struct soft_slot *slot, uint64_t start_ns);

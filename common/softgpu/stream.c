@@ -150,7 +150,7 @@ softError_t soft_enqueue(softStream_t stream, const struct soft_what *what, soft
 
 void soft_stream_drain(softStream_t stream)
 {
-    uint64_t start = soft_recording() ? clock_nanoseconds() : 0;
+    uint64_t start = soft_recording() ? soft_record_clock() : 0;
     uint32_t target = soft_signal_read(&stream->enqueued);
     wait_done(stream, target);
     soft_acquire(&stream->ring[(target - 1) % SOFT_RING_SLOTS].what);

@@ -291,6 +291,26 @@ static void what_never_happens_is_an_error(void **state)
     graph_close(&program);
 }
 
+/* Times of hours end the replay before they overflow: on the engine, on a link, on the host. */
+static void times_out_of_range_are_an_error(void **state)
+{
+    (void)state;
+    for (int what = 0; what < 3; what++) {
+        struct program program;
+        const struct program *one = &program;
+        graph_open(&program, 2, 2, (int[]){0, 0});
+        options.launch_lock_s = what == 2 ? 1e5 : 0;
+        for (int i = 0; i < 300; i++)
+            if (what == 0)
+                graph_kernel(&program, 0, 1e18);
+            else
+                graph_copy(&program, i % 2, 0, 1, 1e18);
+        assert_int_equal(play(&result, &one, 1, &machine, &options), 4);
+        play_close(&result);
+        graph_close(&program);
+    }
+}
+
 static void jitter_is_drawn_from_its_seed(void **state)
 {
     struct program program;
@@ -327,6 +347,7 @@ int main(void)
         cmocka_unit_test_setup(a_faster_link_is_never_later, set_up),
         cmocka_unit_test_setup(a_missing_rank_is_an_error, set_up),
         cmocka_unit_test_setup(what_never_happens_is_an_error, set_up),
+        cmocka_unit_test_setup(times_out_of_range_are_an_error, set_up),
         cmocka_unit_test_setup(jitter_is_drawn_from_its_seed, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

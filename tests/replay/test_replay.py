@@ -129,6 +129,18 @@ def check_refusals():
     assert "the file is cut" in replay(path("cut"), "--machine", "a100x8", code=4)
 
 
+def check_failed_runs():
+    """The record of a run that failed is refused, and so are ranks of different lengths."""
+    command = [os.path.join(PROGRAMS, "dp-train"), *SMALL, "--gpus", "4", "--steps", "3", "--record", path("failed")]
+    for step in (1, 3): # in the warm-up, in the second timed step
+        failed = subprocess.run(command, capture_output=True, env=dict(os.environ, DPBENCH_FAULT=f"dp-thread:2:step{step}"))
+        assert failed.returncode == 1, failed.stderr
+        assert "exit_code is 1, expected 0" in replay(path("failed"), "--machine", "a100x8", code=4)
+    for steps in (2, 3):
+        record("ddp-train", f"length{steps}", "--gpus", "2", "--steps", str(steps))
+    assert "has 3 timed steps, expected 2" in replay(path("length2.0"), path("length3.1"), "--machine", "a100x8", code=4)
+
+
 def check_rows():
     with open(COLUMNS_H) as source:
         columns = re.findall(r'"(\w+)"', re.search(r"#define RESULTS_COLUMNS(.*?)/\*", source.read(), re.S).group(1))
@@ -166,6 +178,7 @@ def main():
     check_buckets()
     check_buckets("--gradient-as-bucket-view")
     check_refusals()
+    check_failed_runs()
     check_rows()
     check_growth()
 

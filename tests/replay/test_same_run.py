@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: MIT
+"""Every record of the same command gives the same replay: test_same_run.py PROGRAMS REPLAY REWORK MACHINES COARSE_CLOCK
+
+What one run and the next write differs in times, in how DP's threads lie between each other, and in what is numbered
+in the order in which it happens. Played are: runs on all cores and on one; a run whose clock has coarse ticks; and the
+first of them as REWORK makes it anew, by seed; shapes only, and executed. Screen, JSON, CSV and timeline must be the same bytes."""
+import os
+import subprocess
+import sys
+import tempfile
+
+PROGRAMS, REPLAY, REWORK, MACHINES, COARSE_CLOCK = sys.argv[1:6]
+FOLDER = tempfile.TemporaryDirectory()
+REWORKED = 3
+DEVICES = {"a100x8": 8, "h200x8": 8, "v100x8": 8, "pcie4x4": 4, "titan2-nvlink": 2, "titan2-pcie": 2, "h100x8x8": 64}
+QUESTIONS = [[], ["--launch-lock", "20"], ["--launch-lock", "0.3"], ["--no-p2p"], ["--slow-rank", "0", "2"],
+             ["--jitter", "0.05", "3"], ["--collectives", "alpha-beta"], ["--launch-lock", "20", "--compute", "0.01"]]
+BUCKETS = [["--bucket-cap-mb", "1"], ["--bucket-cap-mb", "1", "--launch-lock", "20"]]
+
+
+def machines():
+    found = sorted(name[:-4] for name in os.listdir(MACHINES) if name.endswith(".ini"))
+    assert found == sorted(DEVICES), (found, "a new machine: give its number of devices here")
+    return found
+
+
+def folder(name):
+    made = os.path.join(FOLDER.name, name)
+    os.mkdir(made)
+    return made
+
+
+def record(where, program, options, core=None, preload=""):
+    """Writes `run`, or `run.0` ... into the folder; returns the files' names."""
+    limit = None if core is None else lambda: os.sched_setaffinity(0, {core})
+    environment = dict(os.environ, LD_PRELOAD=preload) if preload else None
+    done = subprocess.run([os.path.join(PROGRAMS, program), "--device", "soft", "--warmup", "2", "--steps", "3",
+                           *options, "--record", "run"], cwd=where, capture_output=True, text=True,
+                          preexec_fn=limit, env=environment)
+    assert done.returncode == 0, (program, options, done.stderr)
+    return sorted(name for name in os.listdir(where) if name.startswith("run"))
+
+
+def replay(where, files, machine, question):
+    outputs = [os.path.join(FOLDER.name, name) for name in ("out.json", "out.csv", "out.trace")]
+    if os.path.exists(outputs[1]):
+        os.unlink(outputs[1]) # rows are appended
+    done = subprocess.run([REPLAY, *files, "--machine", machine, *question, "--json", outputs[0], "--csv", outputs[1],
+                           "--trace", outputs[2]], cwd=where, capture_output=True)
+    assert done.returncode == 0, (files, machine, question, done.stderr.decode())
+    parts = [done.stdout]
+    for output in outputs:
+        with open(output, "rb") as part:
+            parts.append(part.read())
+    return parts
+
+
+def make_records(name, program, options):
+    """Folders of records of one command, and their files' names, the same in each."""
+    cores = sorted(os.sched_getaffinity(0))
+    places = [folder(f"{name}.{i}") for i in range(3 if COARSE_CLOCK else 2)]
+    shape_only = [*options, "--shape-only"]
+    files = record(places[0], program, shape_only)
+    record(places[1], program, options if "mlp" in options else shape_only, core=cores[-1]) # mlp: executed, too
+    if COARSE_CLOCK:
+        record(places[2], program, shape_only, preload=COARSE_CLOCK)
+    for seed in range(REWORKED):
+        places.append(folder(f"{name}.reworked{seed}"))
+        for file in files:
+            subprocess.run([REWORK, str(seed), os.path.join(places[0], file), os.path.join(places[-1], file)], check=True)
+    return places, files
+
+
+def check(name, program, options, gpus, turn):
+    places, files = make_records(name, program, options)
+    usable = [machine for machine in machines() if DEVICES[machine] >= gpus]
+    questions = QUESTIONS + (BUCKETS if program == "ddp-train" and gpus > 1 else [])
+    for i, question in enumerate(questions):
+        locked = "--launch-lock" in question # the question that found the fault: on every machine
+        for machine in usable if locked else [usable[(turn + i) % len(usable)]]:
+            answers = [replay(place, files, machine, question) for place in places]
+            for place, answer in zip(places, answers):
+                for kind, first, other in zip(("screen", "JSON", "CSV", "timeline"), answers[0], answer):
+                    assert first == other, f"{os.path.basename(place)} on {machine} {question}: another {kind}"
+
+
+def main():
+    turn = 0
+    for model in ("mlp", "resnet20", "gpt-nano"):
+        plain = ["--model", model, "--batch-per-gpu", "4"]
+        check(f"{model}.single", "dp-train", [*plain, "--strategy", "single"], 1, turn)
+        for gpus in (1, 2, 3, 4):
+            many = [*plain, "--gpus", str(gpus)]
+            check(f"{model}.dp{gpus}", "dp-train", many, gpus, turn)
+            check(f"{model}.p2p{gpus}", "dp-train", [*many, "--dp-transport", "p2p"], gpus, turn + 1)
+            check(f"{model}.ddp{gpus}", "ddp-train", many, gpus, turn + 2)
+            turn += 1
+    check("uneven", "dp-train", ["--model", "mlp", "--gpus", "3", "--global-batch", "10", "--accumulate", "2"], 3, 0)
+    check("replica", "dp-train", ["--model", "mlp", "--gpus", "4", "--dp-loss", "replica"], 4, 0)
+
+
+main()
