@@ -183,6 +183,7 @@ static int group_open(struct simulation *simulation, int group, const struct col
                   collective->operation);
         return EXIT_BAD_FILE;
     }
+    simulation->most_ranks = ranks > simulation->most_ranks ? ranks : simulation->most_ranks;
     double seconds =
         collective_seconds(simulation->machine, &simulation->options->what_if, run->operation, ranks, run->bytes);
     run->duration_ps = exact_ps(seconds);
@@ -374,7 +375,7 @@ int play(struct play_result *result, const struct program *const *programs, int 
         simulation.start_ps = exact_ps(machine->start_s);
         simulation.sync_ps = exact_ps(machine->sync_s);
         simulation.lock_ps = exact_ps(options->launch_lock_s);
-        simulation.slowdown = (int64_t)(machine->slowdown * 1000 + 0.5);
+        simulation.slowdown = (int64_t)(collective_slowdown(machine, simulation.most_ranks) * 1000 + 0.5);
         for (int kind = 0; kind <= TASK_COLLECTIVE; kind++)
             simulation.enqueue_ps[kind] = cost_enqueue(machine, &(struct task){.kind = (uint8_t)kind});
         run(&simulation);

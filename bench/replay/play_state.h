@@ -105,7 +105,8 @@ struct simulation {
     struct play_queue queue;
     int *by_rank; /* [largest collective's ranks] devices, while one is counted */
     int64_t now_ps;
-    int64_t start_ps, slowdown; /* slowdown in thousandths */
+    int most_ranks;              /* of any collective */
+    int64_t start_ps, slowdown; /* slowdown in thousandths, for most_ranks */
     int64_t enqueue_ps[TASK_COLLECTIVE + 1], sync_ps, lock_ps;
     int status;
 };
