@@ -134,22 +134,21 @@ static int set_products(struct machine *machine, const struct machine_line *line
     return machine_wrong(line, line->value, "the key to be fp32, fp16 or bf16");
 }
 
-/* "RANKS:FACTOR ...", or one factor for any number of ranks. */
-static int set_slowdown(struct machine *machine, const struct machine_line *line)
+/* How many times as long something takes: "COUNT:FACTOR ...", or one factor for any count from 2 on. */
+static int set_factors(struct curve *factors, const struct machine_line *line)
 {
     const char *end = NULL;
-    struct curve *slowdown = &machine->slowdown;
     double all = number(line->value, &end);
     if (end && !*end) {
-        *slowdown = (struct curve){1, {2}, {all}};
+        *factors = (struct curve){1, {2}, {all}};
     } else {
-        int status = read_curve(line, slowdown, 1);
+        int status = read_curve(line, factors, 1);
         if (status)
             return status;
     }
-    for (int i = 0; i < slowdown->count; i++)
-        if (!(slowdown->y[i] >= 1 && slowdown->y[i] <= 100))
-            return machine_wrong(line, line->value, "a number from 1 to 100, or RANKS:FACTOR with such factors");
+    for (int i = 0; i < factors->count; i++)
+        if (!(factors->x[i] >= 2 && factors->y[i] >= 1 && factors->y[i] <= 100))
+            return machine_wrong(line, line->value, "a number from 1 to 100, or COUNT:FACTOR with counts from 2 on");
     return EXIT_OK;
 }
 
@@ -237,7 +236,11 @@ int machine_key(struct machine *machine, struct machine_line *line)
         if (!strcmp(line->section, keys[i].section) && !strcmp(line->key, keys[i].name))
             return set_plain(machine, line, &keys[i]);
     if (!strcmp(line->section, "device") && !strcmp(line->key, "slowdown"))
-        return set_slowdown(machine, line);
+        return set_factors(&machine->slowdown, line);
+    if (!strcmp(line->section, "device") && !strcmp(line->key, "crowd_products"))
+        return set_factors(&machine->crowd_products, line);
+    if (!strcmp(line->section, "device") && !strcmp(line->key, "crowd_memory"))
+        return set_factors(&machine->crowd_memory, line);
     if (!strcmp(line->section, "products"))
         return set_products(machine, line);
     if (!strcmp(line->section, "collectives"))

@@ -184,9 +184,8 @@ static int group_open(struct simulation *simulation, int group, const struct col
         return EXIT_BAD_FILE;
     }
     simulation->most_ranks = ranks > simulation->most_ranks ? ranks : simulation->most_ranks;
-    double seconds =
-        collective_seconds(simulation->machine, &simulation->options->what_if, run->operation, ranks, run->bytes);
-    run->duration_ps = exact_ps(seconds);
+    run->duration_ps = exact_ps(
+        collective_seconds(simulation->machine, &simulation->options->what_if, run->operation, ranks, run->bytes));
     return EXIT_OK;
 }
 
@@ -359,6 +358,7 @@ static void close_simulation(struct simulation *simulation)
     free(simulation->devices);
     free(simulation->costs);
     free(simulation->by_rank);
+    free(simulation->computing);
 }
 
 int play(struct play_result *result, const struct program *const *programs, int count, const struct machine *machine,
@@ -371,11 +371,11 @@ int play(struct play_result *result, const struct program *const *programs, int 
     status = status ? status : open_result(&simulation);
     status = status ? status : open_actors(&simulation);
     status = status ? status : open_groups(&simulation);
+    status = status ? status : engines_open(&simulation);
     if (!status) {
         simulation.start_ps = exact_ps(machine->start_s);
         simulation.sync_ps = exact_ps(machine->sync_s);
         simulation.lock_ps = exact_ps(options->launch_lock_s);
-        simulation.slowdown = (int64_t)(collective_slowdown(machine, simulation.most_ranks) * 1000 + 0.5);
         for (int kind = 0; kind <= TASK_COLLECTIVE; kind++)
             simulation.enqueue_ps[kind] = cost_enqueue(machine, &(struct task){.kind = (uint8_t)kind});
         run(&simulation);

@@ -61,8 +61,10 @@ static void errors_name_line_key_value_and_range(void **state)
     check_refused("[machine]\ndevices = 65\n", "line 16: devices = 65: expected a whole number from 1 to 64");
     check_refused("[machine]\ndevices = 1.5\n", "whole number");
     check_refused("[device]\nslowdown = nan\n", "line 16: slowdown = nan: expected a number from 1 to 100, or");
-    check_refused("[device]\nslowdown = 2:0.5\n", "a number from 1 to 100, or RANKS:FACTOR");
+    check_refused("[device]\nslowdown = 2:0.5\n", "a number from 1 to 100, or COUNT:FACTOR");
     check_refused("[device]\nslowdown = 8:2 2:1\n", "X rising");
+    check_refused("[device]\ncrowd_memory = 1:2\n", "counts from 2 on");
+    check_refused("[device]\ncrowd_products = 0.9\n", "a number from 1 to 100, or COUNT:FACTOR");
     check_refused("[links]\n0-2 = 1 1\n", "line 16: 0-2 = 1 1: expected the key");
     check_refused("[links]\n0-1 = 1\n", "GB/s");
     check_refused("[collectives]\nall_reduce 2 = 5:5\n", "each once");
