@@ -17,6 +17,7 @@ import tempfile
 
 FOLDER = tempfile.TemporaryDirectory()
 ROWS = []
+ORDERS = []
 
 
 class Room:
@@ -64,6 +65,15 @@ def effect(ladder, what, predicted, published):
           flush=True)
 
 
+def order(ladder, first, second):
+    """Which of two of the ladder's rows is before the other: times, so the smaller."""
+    found = {what: (predicted, published) for name, what, predicted, published, *_ in ROWS if name == ladder}
+    (predicted, published), (other_predicted, other_published) = found[first], found[second]
+    right = (predicted < other_predicted) == (published < other_published)
+    ORDERS.append(f"{ladder}: {first} and {second}: published {published:.4g} and {other_published:.4g} ms, "
+                  f"predicted {predicted:.4g} and {other_predicted:.4g}: {'right' if right else 'WRONG'}")
+
+
 def resnet50_dgx1(room):
     """PyTorch benchmarks/distributed/ddp README: DGX V100, fp32, batch 32 a GPU, seconds an iteration p50."""
     ladder, machine = "PyTorch resnet50, DGX V100", "v100x8"
@@ -103,6 +113,9 @@ def gpt2_titan(room):
         "ms", "another reading")
     row(ladder, "DDP with NVLink", room.step_ms(ddp, "titan2-nvlink", "--compute", compute), 509.5, "ms")
     row(ladder, "DDP without NVLink", room.step_ms(ddp, "titan2-pcie", "--compute", compute), 657.2, "ms")
+    order(ladder, "DDP with NVLink", "DP with NVLink")
+    order(ladder, "DP with NVLink", "DDP without NVLink")
+    order(ladder, "DDP with NVLink", "DDP without NVLink")
 
 
 def resnet50_examples(room):
@@ -136,6 +149,7 @@ def mlp_fingertap(room):
     row(ladder, "DP, host time as on 1 GPU", room.step_ms(dp, machine) + outside, published, "ms", "another reading")
     row(ladder, "DP, host time by samples (8 x)", room.step_ms(dp, machine) + 8 * outside, published, "ms")
     row(ladder, "DDP", room.step_ms(ddp, machine) + outside, 7.74e3 / 782, "ms")
+    order(ladder, "DDP", "DP, host time by samples (8 x)")
 
 
 LADDERS = {"resnet50-dgx1": resnet50_dgx1, "gpt2-titan": gpt2_titan, "resnet50-examples": resnet50_examples,
@@ -157,6 +171,9 @@ def main():
             LADDERS[name](room)
         except RuntimeError as error:
             print(f"| {name} | not predicted: {error} | | | | |")
+    print()
+    for line in ORDERS:
+        print(f"- {line}")
     predicted = [abs(error) for *_, error, used in ROWS if used == "predicted"]
     if predicted:
         print(f"\n{len(predicted)} predictions: {sum(error <= 5 for error in predicted)} within 5 %, "

@@ -19,6 +19,11 @@ def rows(text):
     return found
 
 
+def orders(text):
+    """[which two rows, right or WRONG]: their times are in the table."""
+    return re.findall(r"^- (.*): published .*: (right|WRONG)$", text, re.M)
+
+
 def summary(text):
     return re.search(r"^\d+ predictions: \d+ within 5 %, \d+ within 15 %", text, re.M).group(0)
 
@@ -31,6 +36,7 @@ assert list(ours) == list(theirs), (set(ours) ^ set(theirs), HINT)
 for key, (error, reading) in ours.items():
     assert reading == theirs[key][1], (key, reading, theirs[key][1], HINT)
     assert abs(error - theirs[key][0]) <= 1, (key, error, theirs[key][0], HINT)
+assert orders(printed) == orders(page) and orders(page), (orders(printed), orders(page), HINT)
 counted = [error for error, reading in ours.values() if reading == "predicted"]
 assert summary(page).startswith(f"{len(counted)} predictions: "), (summary(page), len(counted), HINT)
 published = [key[1:] for key, (_, reading) in ours.items() if reading == "predicted"]
