@@ -35,10 +35,16 @@ struct figures {
     struct link_figure pair[CALIBRATE_DEVICES][CALIBRATE_DEVICES], host_up, host_down;
     struct collective_figure collective[CALIBRATE_OPERATIONS * CALIBRATE_DEVICES];
     int collective_count;
+    /* by devices that compute at the same time, from 2 on; slowdown of kernels beside a collective of all; 0: not
+     * measured */
+    double crowd_products[CALIBRATE_DEVICES + 1], crowd_memory[CALIBRATE_DEVICES + 1], slowdown;
 };
 
-/* measure.c: all but the collectives. 0 or an exit code (reported). */
+/* measure.c: what one device does at a time, and copies. 0 or an exit code (reported). */
 int measure_devices(struct figures *figures);
+
+/* together.c: what devices and collectives at the same time do to kernels. Nothing with one device. */
+int measure_together(struct figures *figures);
 
 /* collectives.c: runs collective-perf (the program at `path`) for 2 to figures->devices ranks. */
 int measure_collectives(struct figures *figures, const char *path);

@@ -115,6 +115,7 @@ int main(int argc, char **argv)
     }
     figures.devices = settings.devices;
     TRY(measure_devices(&figures));
+    TRY(measure_together(&figures));
     TRY(measure_collectives(&figures, settings.perf ? settings.perf : perf));
     return write_machine(&figures, settings.name, settings.out);
 }

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "bench.h"
 #include "calibrate.h"
 #include "gpu/backend.h"
 #include "kernels/kernels.h"
@@ -13,24 +14,8 @@
 #include "sys/exit_codes.h"
 #include "sys/log.h"
 
-#define ROUNDS 9
-#define ROW 32                    /* operations in a row */
-#define BLOCKER ((size_t)8 << 20) /* elements of the kernel that holds the row back */
-#define STREAM_ELEMENTS ((size_t)4 << 20)
+#define ROW 32 /* operations in a row */
 #define SMALL_COPY ((size_t)4096)
-#define LARGE_COPY ((size_t)16 << 20)
-
-struct bench {
-    int device, peer;
-    cudaStream_t stream;
-    cublasHandle_t blas;
-    cudaEvent_t first, last;
-    float *a, *b, *c;
-    char *host, *remote; /* pinned; on the peer */
-    size_t size;         /* of the operation measured */
-};
-
-typedef int operation(struct bench *bench);
 
 static int compare(const void *a, const void *b)
 {
@@ -38,13 +23,13 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median(double *values)
+double bench_median(double *values)
 {
     qsort(values, ROUNDS, sizeof(*values), compare);
     return values[ROUNDS / 2];
 }
 
-static int open_bench(struct bench *bench, int device)
+int bench_open(struct bench *bench, int device)
 {
     *bench = (struct bench){.device = device};
     GPU_TRY(cudaSetDevice(device));
@@ -63,7 +48,7 @@ static int open_bench(struct bench *bench, int device)
     return gpu_clock_anchor(device, bench->stream);
 }
 
-static void close_bench(struct bench *bench)
+void bench_close(struct bench *bench)
 {
     (void)cudaSetDevice(bench->device);
     (void)cudaFree(bench->a);
@@ -85,13 +70,13 @@ static int empty(struct bench *bench)
     return EXIT_OK;
 }
 
-static int stream_memory(struct bench *bench)
+int bench_stream_memory(struct bench *bench)
 {
     GPU_TRY(kernel_copy_scale(ELEMENT_F32, bench->b, bench->a, 1, bench->size, bench->stream));
     return EXIT_OK;
 }
 
-static int product(struct bench *bench)
+int bench_product(struct bench *bench)
 {
     static const float one = 1, zero = 0;
     int n = (int)bench->size;
@@ -150,7 +135,7 @@ static int device_time(struct bench *bench, operation *run, int row, double *sec
         TRY(gpu_event_time(bench->last, &last));
         values[round] = (last - first) / row;
     }
-    *seconds = median(values);
+    *seconds = bench_median(values);
     return EXIT_OK;
 }
 
@@ -167,7 +152,7 @@ static int host_time(struct bench *bench, operation *run, bool held, double *sec
         values[round] = (clock_seconds() - start) / ROW;
         GPU_TRY(cudaStreamSynchronize(bench->stream));
     }
-    *seconds = median(values);
+    *seconds = bench_median(values);
     return EXIT_OK;
 }
 
@@ -183,7 +168,7 @@ static int start_time(struct bench *bench, double *seconds)
         TRY(gpu_event_time(bench->first, &happened));
         values[round] = happened > returned ? happened - returned : 0;
     }
-    *seconds = median(values);
+    *seconds = bench_median(values);
     return EXIT_OK;
 }
 
@@ -208,7 +193,7 @@ static int measure_products(struct bench *bench, struct figures *figures, size_t
     for (size_t n = 32; n <= largest && figures->product_count < CALIBRATE_SIZES; n *= 2) {
         double seconds = 0;
         bench->size = n;
-        TRY(device_time(bench, product, n > 512 ? 2 : 8, &seconds));
+        TRY(device_time(bench, bench_product, n > 512 ? 2 : 8, &seconds));
         seconds = fmax(seconds - figures->kernel_s, 1e-9);
         figures->product_size[figures->product_count] = (double)n;
         figures->product_flops_per_s[figures->product_count++] = 2.0 * (double)n * (double)n * (double)n / seconds;
@@ -255,7 +240,7 @@ static int measure_first(struct bench *bench, struct figures *figures)
     TRY(measure_host(bench, figures));
     TRY(device_time(bench, empty, ROW, &figures->kernel_s));
     bench->size = STREAM_ELEMENTS;
-    TRY(device_time(bench, stream_memory, 4, &seconds));
+    TRY(device_time(bench, bench_stream_memory, 4, &seconds));
     figures->memory_bytes_per_s = 8.0 * (double)STREAM_ELEMENTS / fmax(seconds - figures->kernel_s, 1e-9);
     TRY(measure_products(bench, figures, soft ? 1024 : 2048));
     TRY(link_time(bench, copy_up, &figures->host_up));
@@ -271,12 +256,12 @@ int measure_devices(struct figures *figures)
     TRY(gpu_device_describe(0, figures->device_name, sizeof(figures->device_name), cores, sizeof(cores)));
     for (int device = 0; device < figures->devices; device++) {
         struct bench bench;
-        int status = open_bench(&bench, device);
+        int status = bench_open(&bench, device);
         if (!status && device == 0)
             status = measure_first(&bench, figures);
         if (!status)
             status = measure_pairs(&bench, figures);
-        close_bench(&bench);
+        bench_close(&bench);
         TRY(status);
     }
     return EXIT_OK;

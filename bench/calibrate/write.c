@@ -26,13 +26,29 @@ static void write_host(FILE *out, const struct figures *figures, const char *day
     fprintf(out, "own_work = 1                  # the record is this host's\n\n");
 }
 
+static void write_crowd(FILE *out, const struct figures *figures, const char *key, const double *factors,
+                        const char *how)
+{
+    if (figures->devices < 2)
+        return;
+    fprintf(out, "%s =", key);
+    for (int count = 2; count <= figures->devices; count++)
+        fprintf(out, " %d:%.4g", count, factors[count]);
+    fprintf(out, "  # %s\n", how);
+}
+
 static void write_device(FILE *out, const struct figures *figures, const char *day)
 {
     fprintf(out, "[device]                      # events round a row of kernels; %s\n", day);
     fprintf(out, "memory_gbs = %.4g               # copy_scale of 4 Mi floats, read and written\n",
             figures->memory_bytes_per_s / 1e9);
-    fprintf(out, "kernel_us = %.4g                # the empty kernel\ncopy_engines = 2\nslowdown = 1\n\n",
-            figures->kernel_s * US);
+    fprintf(out, "kernel_us = %.4g                # the empty kernel\ncopy_engines = 2\n", figures->kernel_s * US);
+    write_crowd(out, figures, "crowd_products", figures->crowd_products, "devices at products of 512 at a time");
+    write_crowd(out, figures, "crowd_memory", figures->crowd_memory, "devices at copy_scale at a time");
+    if (figures->devices > 1)
+        fprintf(out, "slowdown = %.4g                # products of 512 beside all-reduces of 16 MiB\n",
+                figures->slowdown);
+    fprintf(out, "\n");
     fprintf(out, "[products]                    # squares, less an empty kernel; size:TFLOP/s\nfp32 =");
     for (int i = 0; i < figures->product_count; i++)
         fprintf(out, " %.0f:%.4g", figures->product_size[i], figures->product_flops_per_s[i] / 1e12);

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Predicts published ladders and prints predicted, published, error, source: fidelity.py BUILD_FOLDER [LADDER]...
+"""Predicts published ladders: fidelity.py BUILD_FOLDER [--launch-lock US] [LADDER]...
 
 Records each model's steps on soft GPUs (--shape-only), replays them on the machine that the ladder was measured on, and
 compares. A single device's published time is used for one thing: how much faster or slower the device computes than its
 machine file says (--compute). Everything at N > 1 is predicted from that; no figure at N > 1 is used for
 anything. Misses are printed like hits. docs/fidelity.md says what each ladder is and what ours is not.
+--launch-lock emulates the lock of an interpreter in every replay, the calibrating ones too: for all ladders or for none.
 """
+import argparse
 import json
 import os
 import subprocess
@@ -15,11 +17,13 @@ import tempfile
 
 FOLDER = tempfile.TemporaryDirectory()
 ROWS = []
+ORDERS = []
 
 
 class Room:
-    def __init__(self, build):
+    def __init__(self, build, launch_lock):
         self.build = build
+        self.emulated = ["--launch-lock", launch_lock] if launch_lock else []
 
     def record(self, name, program, *options):
         """Records 3 steps behind the warm-up; returns the files of all ranks. Made once."""
@@ -35,16 +39,16 @@ class Room:
 
     def step_ms(self, files, machine, *options):
         out = os.path.join(FOLDER.name, "out.json")
-        subprocess.run([os.path.join(self.build, "bench/replay/replay"), *files, "--machine", machine, *options, "--json", out],
-                       check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([os.path.join(self.build, "bench/replay/replay"), *files, "--machine", machine, *self.emulated, *options,
+                        "--json", out], check=True, stdout=subprocess.DEVNULL)
         with open(out) as lines:
             return json.loads(lines.readline())["step_ms"]
 
-    def calibrate(self, files, machine, published_ms):
+    def calibrate(self, files, machine, published_ms, *options):
         """The --compute with which the single device's step takes as long as was published."""
         factor = 1.0
         for _ in range(8):  # nearly all of a step is in proportion to it
-            factor *= self.step_ms(files, machine, "--compute", repr(factor)) / published_ms
+            factor *= self.step_ms(files, machine, "--compute", repr(factor), *options) / published_ms
         return repr(factor)
 
 
@@ -61,19 +65,32 @@ def effect(ladder, what, predicted, published):
           flush=True)
 
 
+def order(ladder, first, second):
+    """Which of two of the ladder's rows is before the other: times, so the smaller."""
+    found = {what: (predicted, published) for name, what, predicted, published, *_ in ROWS if name == ladder}
+    (predicted, published), (other_predicted, other_published) = found[first], found[second]
+    right = (predicted < other_predicted) == (published < other_published)
+    ORDERS.append(f"{ladder}: {first} and {second}: published {published:.4g} and {other_published:.4g} ms, "
+                  f"predicted {predicted:.4g} and {other_predicted:.4g}: {'right' if right else 'WRONG'}")
+
+
 def resnet50_dgx1(room):
     """PyTorch benchmarks/distributed/ddp README: DGX V100, fp32, batch 32 a GPU, seconds an iteration p50."""
     ladder, machine = "PyTorch resnet50, DGX V100", "v100x8"
     model = ["--model", "resnet50", "--batch-per-gpu", "32", "--optimizer", "sgd"]
     single = room.record("r50single", "dp-train", "--strategy", "single", *model)
     rank = room.record("r50ddp", "ddp-train", "--gpus", "2", *model)[0]
-    for what, one in (("1 GPU without DDP", 97), ("1 GPU with DDP", 100)):
-        compute = room.calibrate(single, machine, one)
-        row(ladder, what, room.step_ms(single, machine, "--compute", compute), one, "ms",
-            f"calibrated: --compute {float(compute):.3g}")
-        for gpus, published in ((2, 103), (4, 103), (8, 104), (16, 104)):
-            row(ladder, f"DDP, {gpus} GPUs", room.step_ms([rank], machine, "--gpus", str(gpus), "--compute", compute),
-                published, "ms")
+    alone = [room.calibrate([rank], machine, 100, "--gpus", "1"), room.calibrate(single, machine, 97)]
+    row(ladder, "1 GPU with DDP", room.step_ms([rank], machine, "--gpus", "1", "--compute", alone[0]), 100, "ms",
+        f"calibrated: --compute {float(alone[0]):.3g}")
+    row(ladder, "1 GPU without DDP", room.step_ms(single, machine, "--compute", alone[1]), 97, "ms",
+        f"calibrated for the other reading: --compute {float(alone[1]):.3g}")
+    for gpus, published in ((2, 103), (4, 103), (8, 104), (16, 104)):
+        for what, compute, used in ((f"DDP, {gpus} GPUs", alone[0], "predicted"),
+                                    ("the same, from 1 GPU without DDP", alone[1], "another reading")):
+            row(ladder, what, room.step_ms([rank], machine, "--gpus", str(gpus), "--compute", compute), published, "ms", used)
+    compute = alone[0]
+    effect(ladder, "DDP in place of none, 1 GPU", 100 * (100 / room.step_ms(single, machine, "--compute", compute) - 1), 3.1)
     for gpus, published in ((2, 1.0), (4, 1.6), (8, 2.6), (16, 3.8)):
         steps = [room.step_ms([rank], machine, "--gpus", str(gpus), "--compute", compute, "--bucket-cap-mb", cap)
                  for cap in ("1", "25")]
@@ -96,6 +113,9 @@ def gpt2_titan(room):
         "ms", "another reading")
     row(ladder, "DDP with NVLink", room.step_ms(ddp, "titan2-nvlink", "--compute", compute), 509.5, "ms")
     row(ladder, "DDP without NVLink", room.step_ms(ddp, "titan2-pcie", "--compute", compute), 657.2, "ms")
+    order(ladder, "DDP with NVLink", "DP with NVLink")
+    order(ladder, "DP with NVLink", "DDP without NVLink")
+    order(ladder, "DDP with NVLink", "DDP without NVLink")
 
 
 def resnet50_examples(room):
@@ -128,9 +148,8 @@ def mlp_fingertap(room):
     published = 54.95e3 / 782
     row(ladder, "DP, host time as on 1 GPU", room.step_ms(dp, machine) + outside, published, "ms", "another reading")
     row(ladder, "DP, host time by samples (8 x)", room.step_ms(dp, machine) + 8 * outside, published, "ms")
-    row(ladder, "the same, launch lock 20 us (emulated)", room.step_ms(dp, machine, "--launch-lock", "20") + 8 * outside,
-        published, "ms", "another reading")
     row(ladder, "DDP", room.step_ms(ddp, machine) + outside, 7.74e3 / 782, "ms")
+    order(ladder, "DDP", "DP, host time by samples (8 x)")
 
 
 LADDERS = {"resnet50-dgx1": resnet50_dgx1, "gpt2-titan": gpt2_titan, "resnet50-examples": resnet50_examples,
@@ -138,19 +157,28 @@ LADDERS = {"resnet50-dgx1": resnet50_dgx1, "gpt2-titan": gpt2_titan, "resnet50-e
 
 
 def main():
-    if len(sys.argv) < 2 or any(name not in LADDERS for name in sys.argv[2:]):
-        sys.exit("usage: fidelity.py BUILD_FOLDER [" + "|".join(LADDERS) + "]...")
-    room = Room(sys.argv[1])
+    parser = argparse.ArgumentParser(usage=__doc__.split("\n")[0].split(": ", 1)[1])
+    parser.add_argument("build")
+    parser.add_argument("--launch-lock", metavar="US")
+    parser.add_argument("ladders", nargs="*", metavar="LADDER")
+    given = parser.parse_args()
+    if not set(given.ladders) <= set(LADDERS):
+        parser.error(f"LADDER {' '.join(given.ladders)}: expected of {' '.join(LADDERS)}")
+    room = Room(given.build, given.launch_lock)
     print("| ladder | what | predicted | published | error | the prediction |\n|---|---|---|---|---|---|")
-    for name in sys.argv[2:] or LADDERS:
+    for name in given.ladders or LADDERS:
         try:
             LADDERS[name](room)
         except RuntimeError as error:
             print(f"| {name} | not predicted: {error} | | | | |")
+    print()
+    for line in ORDERS:
+        print(f"- {line}")
     predicted = [abs(error) for *_, error, used in ROWS if used == "predicted"]
     if predicted:
         print(f"\n{len(predicted)} predictions: {sum(error <= 5 for error in predicted)} within 5 %, "
-              f"{sum(error <= 15 for error in predicted)} within 15 %, worst {max(predicted):.1f} %.")
+              f"{sum(error <= 15 for error in predicted)} within 15 %, worst {max(predicted):.1f} %."
+              + (f" A launch lock of {given.launch_lock} us is emulated in all." if given.launch_lock else ""))
 
 
 main()

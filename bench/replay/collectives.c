@@ -227,3 +227,8 @@ double collective_seconds(const struct machine *machine, const struct what_if *w
     }
     return parts.latency_s * what_if->latency + parts.transfer_s / what_if->bandwidth;
 }
+
+double collective_slowdown(const struct machine *machine, int ranks)
+{
+    return machine->slowdown.count ? curve_at(&machine->slowdown, ranks, false) : 1;
+}

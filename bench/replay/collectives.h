@@ -37,6 +37,10 @@ enum collective_operation collective_operation_of(const char *name);
 double collective_seconds(const struct machine *machine, const struct what_if *what_if,
                           enum collective_operation operation, int ranks, double bytes);
 
+/* How many times as long kernels take beside a collective of so many ranks: the machine's points, between two of them
+ * log-log; 1 without any. */
+double collective_slowdown(const struct machine *machine, int ranks);
+
 /* The table that answers for an operation on so many ranks of one node, NULL if the machine has none. */
 const struct collective_table *collective_table(const struct machine *machine, bool host,
                                                 enum collective_operation operation, int ranks);

@@ -65,7 +65,7 @@ int machine_parse(struct machine *machine, const char *path, char *text)
 {
     struct machine_line line = {.path = path};
     char section[32] = "", *next = text;
-    *machine = (struct machine){.devices = 1, .nodes = 1, .copy_engines = 1, .slowdown = 1};
+    *machine = (struct machine){.devices = 1, .nodes = 1, .copy_engines = 1};
     line.section = section;
     while (next) {
         char *end = strchr(next, '\n');

@@ -60,7 +60,10 @@ struct machine {
     /* device */
     double memory_bytes_per_s, kernel_s, vector_flops_per_s;
     int copy_engines;
-    double slowdown;                      /* of kernels while a collective runs on the device; 1: none */
+    /* Of products and of other kernels while so many devices of the node compute (they share memory); no points: none.
+     */
+    struct curve crowd_products, crowd_memory;
+    struct curve slowdown; /* of kernels while a collective runs on the device, by its ranks; no points: none */
     struct curve products[MACHINE_TYPES]; /* operations per second by the cube root of m n k */
     /* links */
     struct link direct[MACHINE_MAX_DEVICES][MACHINE_MAX_DEVICES]; /* [from][to] */

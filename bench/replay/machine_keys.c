@@ -62,7 +62,6 @@ static const struct key keys[] = {
     {"device", "kernel_us", VALUE_NUMBER, AT(kernel_s), 1e-6, 0, 1e6},
     {"device", "vector_tflops", VALUE_NUMBER, AT(vector_flops_per_s), 1e12, 0.000001, 1e6},
     {"device", "copy_engines", VALUE_INTEGER, AT(copy_engines), 1, 1, 16},
-    {"device", "slowdown", VALUE_NUMBER, AT(slowdown), 1, 1, 100},
     {"links", "ports", VALUE_FLAG, AT(ports), 0, 0, 1},
     {"links", "host_shared", VALUE_FLAG, AT(host_shared), 0, 0, 1},
     {"network", "gbs", VALUE_NUMBER, AT(network_bytes_per_s), 1e9, 0.001, 1e6},
@@ -133,6 +132,24 @@ static int set_products(struct machine *machine, const struct machine_line *line
         if (!strcmp(line->key, machine_type_names[type]))
             return read_curve(line, &machine->products[type], 1e12);
     return machine_wrong(line, line->value, "the key to be fp32, fp16 or bf16");
+}
+
+/* How many times as long something takes: "COUNT:FACTOR ...", or one factor for any count from 2 on. */
+static int set_factors(struct curve *factors, const struct machine_line *line)
+{
+    const char *end = NULL;
+    double all = number(line->value, &end);
+    if (end && !*end) {
+        *factors = (struct curve){1, {2}, {all}};
+    } else {
+        int status = read_curve(line, factors, 1);
+        if (status)
+            return status;
+    }
+    for (int i = 0; i < factors->count; i++)
+        if (!(factors->x[i] >= 2 && factors->y[i] >= 1 && factors->y[i] <= 100))
+            return machine_wrong(line, line->value, "a number from 1 to 100, or COUNT:FACTOR with counts from 2 on");
+    return EXIT_OK;
 }
 
 /* "OPERATION RANKS [busbw] [host] = BYTES:US ..."; with busbw GB/s stand in place of us (nccl-tests' formula). */
@@ -218,6 +235,12 @@ int machine_key(struct machine *machine, struct machine_line *line)
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
         if (!strcmp(line->section, keys[i].section) && !strcmp(line->key, keys[i].name))
             return set_plain(machine, line, &keys[i]);
+    if (!strcmp(line->section, "device") && !strcmp(line->key, "slowdown"))
+        return set_factors(&machine->slowdown, line);
+    if (!strcmp(line->section, "device") && !strcmp(line->key, "crowd_products"))
+        return set_factors(&machine->crowd_products, line);
+    if (!strcmp(line->section, "device") && !strcmp(line->key, "crowd_memory"))
+        return set_factors(&machine->crowd_memory, line);
     if (!strcmp(line->section, "products"))
         return set_products(machine, line);
     if (!strcmp(line->section, "collectives"))

@@ -263,6 +263,7 @@ static void close_simulation(struct simulation *simulation)
     free(simulation->devices);
     free(simulation->costs);
     free(simulation->by_rank);
+    free(simulation->computing);
 }
 
 int play(struct play_result *result, const struct program *const *programs, int count, const struct machine *machine,
@@ -275,11 +276,11 @@ int play(struct play_result *result, const struct program *const *programs, int 
     status = status ? status : open_result(&simulation);
     status = status ? status : open_actors(&simulation);
     status = status ? status : groups_open(&simulation);
+    status = status ? status : engines_open(&simulation);
     if (!status) {
         simulation.start_ps = exact_ps(machine->start_s);
         simulation.sync_ps = exact_ps(machine->sync_s);
         simulation.lock_ps = exact_ps(options->launch_lock_s);
-        simulation.slowdown = (int64_t)(machine->slowdown * 1000 + 0.5);
         for (int kind = 0; kind <= TASK_COLLECTIVE; kind++)
             simulation.enqueue_ps[kind] = cost_enqueue(machine, &(struct task){.kind = (uint8_t)kind});
         run(&simulation);

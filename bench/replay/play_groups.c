@@ -41,9 +41,9 @@ static int group_open(struct simulation *simulation, int group, const struct mem
                   member->path, collective->operation);
         return EXIT_BAD_FILE;
     }
-    double seconds =
-        collective_seconds(simulation->machine, &simulation->options->what_if, run->operation, ranks, run->bytes);
-    run->duration_ps = exact_ps(seconds);
+    simulation->most_ranks = ranks > simulation->most_ranks ? ranks : simulation->most_ranks;
+    run->duration_ps = exact_ps(
+        collective_seconds(simulation->machine, &simulation->options->what_if, run->operation, ranks, run->bytes));
     return EXIT_OK;
 }
 

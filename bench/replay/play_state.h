@@ -73,9 +73,9 @@ struct group_run { /* a collective over its ranks */
 struct device_run {
     int running, first, last; /* streams: on the engine, and the line behind it */
     int64_t remaining_ps;     /* of the running task at full speed */
-    int64_t changed_ps;
-    int collectives; /* running here */
-    int beside;      /* of them, on another stream than the marks' */
+    int64_t changed_ps, slow; /* slow: thousandths of the full speed's time that it takes, since changed_ps */
+    int collectives;          /* running here */
+    int beside;               /* of them, on another stream than the marks' */
     int mark_stream;
     int64_t mark_ps, beside_ps, beside_since_ps, collective_since_ps;
 };
@@ -105,7 +105,10 @@ struct simulation {
     struct play_queue queue;
     int *by_rank; /* [largest collective's ranks] devices, while one is counted */
     int64_t now_ps;
-    int64_t start_ps, slowdown; /* slowdown in thousandths */
+    int most_ranks;             /* of any collective */
+    int64_t start_ps, slowdown; /* slowdown in thousandths, for most_ranks */
+    int *computing;             /* [node] devices whose engine is taken; NULL: they do not slow each other */
+    int64_t crowd[2][MACHINE_MAX_DEVICES + 1]; /* [product][computing] thousandths */
     int64_t enqueue_ps[TASK_COLLECTIVE + 1], sync_ps, lock_ps;
     int status;
 };
@@ -122,6 +125,7 @@ void play_span(struct simulation *simulation, struct play_span span);
 int groups_open(struct simulation *simulation);
 
 /* ---- play_stream.c ---- */
+int engines_open(struct simulation *simulation);
 void stream_poke(struct simulation *simulation, int stream); /* a task was enqueued */
 void stream_turn(struct simulation *simulation, int stream); /* its time has come */
 

@@ -3,9 +3,12 @@
  * A stream's turn: its tasks one behind the other, each when it is enqueued, when the one before has ended, and when
  * what it needs is there: the device's compute engine, a copy's path, an event, a collective's other ranks.
  */
+#include <stdlib.h>
+
 #include "cost.h"
 #include "exact.h"
 #include "play_state.h"
+#include "sys/exit_codes.h"
 
 static const struct task *task_of(const struct stream_run *stream)
 {
@@ -23,13 +26,65 @@ static void keep_span(struct simulation *simulation, const struct stream_run *st
 /* ---- the compute engine --------------------------------------------------------------------------------------------
  */
 
+int engines_open(struct simulation *simulation)
+{
+    const struct machine *machine = simulation->machine;
+    const struct curve *curves[2] = {&machine->crowd_memory, &machine->crowd_products};
+    simulation->slowdown = (int64_t)(collective_slowdown(machine, simulation->most_ranks) * 1000 + 0.5);
+    for (int product = 0; product < 2; product++)
+        for (int count = 0; count <= machine->devices; count++)
+            simulation->crowd[product][count] = count > 1 && curves[product]->count
+                                                    ? (int64_t)(curve_at(curves[product], count, false) * 1000 + 0.5)
+                                                    : 1000;
+    if (!curves[0]->count && !curves[1]->count)
+        return EXIT_OK;
+    int nodes = (simulation->device_count + machine->devices - 1) / machine->devices;
+    simulation->computing = calloc((size_t)nodes, sizeof(*simulation->computing));
+    return simulation->computing ? EXIT_OK : EXIT_RESOURCE;
+}
+
+static int64_t engine_slow(const struct simulation *simulation, int device)
+{
+    const struct device_run *run = &simulation->devices[device];
+    int64_t slow = run->collectives ? simulation->slowdown : 1000;
+    if (!simulation->computing)
+        return slow;
+    int product = task_of(&simulation->streams[run->running])->kind == TASK_PRODUCT;
+    return slow * simulation->crowd[product][simulation->computing[device / simulation->machine->devices]] / 1000;
+}
+
 static void engine_schedule(struct simulation *simulation, int device)
 {
     struct device_run *run = &simulation->devices[device];
     int64_t left = run->remaining_ps;
-    if (run->collectives)
-        left = left / 1000 * simulation->slowdown + left % 1000 * simulation->slowdown / 1000;
+    run->slow = engine_slow(simulation, device);
+    left = left / 1000 * run->slow + left % 1000 * run->slow / 1000;
     play_queue_set(&simulation->queue, run->running, simulation->now_ps + left);
+}
+
+/* The engine's speed may have changed: what was done at the old one is taken off. */
+static void engine_pace(struct simulation *simulation, int device)
+{
+    struct device_run *run = &simulation->devices[device];
+    if (run->running == NOBODY)
+        return;
+    int64_t passed = simulation->now_ps - run->changed_ps;
+    passed = passed / run->slow * 1000 + passed % run->slow * 1000 / run->slow;
+    run->remaining_ps -= passed < run->remaining_ps ? passed : run->remaining_ps;
+    run->changed_ps = simulation->now_ps;
+    engine_schedule(simulation, device);
+}
+
+/* The device's engine was taken (+1) or given back (-1): the node's others go on at another speed. */
+static void engine_count(struct simulation *simulation, int device, int change)
+{
+    int size = simulation->machine->devices, node = device / size;
+    if (!simulation->computing)
+        return;
+    simulation->computing[node] += change;
+    for (int d = node * size; d < (node + 1) * size && d < simulation->device_count; d++)
+        if (d != device)
+            engine_pace(simulation, d);
 }
 
 static void engine_start(struct simulation *simulation, int device, int s)
@@ -48,27 +103,12 @@ static void engine_start(struct simulation *simulation, int device, int s)
     engine_schedule(simulation, device);
 }
 
-/* The engine's speed changes: what was done at the old speed is taken off. */
-static void engine_change(struct simulation *simulation, int device, int collectives)
-{
-    struct device_run *run = &simulation->devices[device];
-    if (run->running != NOBODY) {
-        int64_t passed = simulation->now_ps - run->changed_ps;
-        if (run->collectives)
-            passed = passed / simulation->slowdown * 1000 + passed % simulation->slowdown * 1000 / simulation->slowdown;
-        run->remaining_ps -= passed < run->remaining_ps ? passed : run->remaining_ps;
-        run->changed_ps = simulation->now_ps;
-    }
-    run->collectives = collectives;
-    if (run->running != NOBODY)
-        engine_schedule(simulation, device);
-}
-
 static void engine_ask(struct simulation *simulation, int s)
 {
     struct stream_run *stream = &simulation->streams[s];
     struct device_run *run = &simulation->devices[stream->device];
     if (run->running == NOBODY) {
+        engine_count(simulation, stream->device, +1);
         engine_start(simulation, stream->device, s);
         return;
     }
@@ -86,8 +126,10 @@ static void engine_leave(struct simulation *simulation, const struct stream_run 
     struct device_run *run = &simulation->devices[stream->device];
     resource_take(&simulation->result->device[stream->device].engine, stream->since_ps, simulation->now_ps);
     run->running = NOBODY;
-    if (run->first == NOBODY)
+    if (run->first == NOBODY) {
+        engine_count(simulation, stream->device, -1);
         return;
+    }
     int s = run->first;
     run->first = simulation->streams[s].next;
     engine_start(simulation, simulation->streams[s].device, s);
@@ -106,7 +148,8 @@ static void collective_begin(struct simulation *simulation, int s)
         run->beside_since_ps = simulation->now_ps;
     stream->since_ps = simulation->now_ps;
     stream->state = STREAM_RUNNING;
-    engine_change(simulation, stream->device, run->collectives + 1);
+    run->collectives++;
+    engine_pace(simulation, stream->device);
 }
 
 static void collective_end(struct simulation *simulation, int s)
@@ -117,7 +160,8 @@ static void collective_end(struct simulation *simulation, int s)
         run->beside_ps += simulation->now_ps - run->beside_since_ps;
     if (run->collectives == 1)
         simulation->result->device[stream->device].collective_ps += simulation->now_ps - run->collective_since_ps;
-    engine_change(simulation, stream->device, run->collectives - 1);
+    run->collectives--;
+    engine_pace(simulation, stream->device);
 }
 
 /* The last rank starts all. */

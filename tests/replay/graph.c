@@ -16,7 +16,6 @@ void graph_machine(struct machine *machine, int devices)
                                 .launch_s = 10e-9,
                                 .memory_bytes_per_s = 1e9,
                                 .copy_engines = 2,
-                                .slowdown = 1,
                                 .host_up = {1e9, 100e-9},
                                 .host_down = {1e9, 100e-9}};
     machine->products[TYPE_FP32] = (struct curve){1, {1024}, {1e9}};

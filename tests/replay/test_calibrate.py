@@ -13,7 +13,7 @@ with tempfile.TemporaryDirectory() as folder:
     subprocess.run([CALIBRATE, "--out", machine, "--name", "here", "--devices", "2", "--cores-per-device", "1"], check=True)
     with open(machine) as file:
         text = file.read()
-    for key in ("launch_us", "memory_gbs", "fp32 =", "0>1 =", "1>0 =", "all_reduce 2 =", "broadcast 2 =", "host_up"):
+    for key in ("launch_us", "memory_gbs", "fp32 =", "crowd_products = 2:", "crowd_memory = 2:", "slowdown =", "0>1 =", "1>0 =", "all_reduce 2 =", "broadcast 2 =", "host_up"):
         assert key in text, (key, text)
     subprocess.run([os.path.join(PROGRAMS, "dp-train"), "--gpus", "2", "--device", "soft", "--shape-only", "--width", "64", "--steps",
                     "2", "--record", record], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -60,7 +60,11 @@ static void errors_name_line_key_value_and_range(void **state)
                   "line 16: memory_gbs = fast: expected a number from 0.001 to 1000000");
     check_refused("[machine]\ndevices = 65\n", "line 16: devices = 65: expected a whole number from 1 to 64");
     check_refused("[machine]\ndevices = 1.5\n", "whole number");
-    check_refused("[device]\nslowdown = nan\n", "line 16: slowdown = nan: expected a number from 1 to 100");
+    check_refused("[device]\nslowdown = nan\n", "line 16: slowdown = nan: expected a number from 1 to 100, or");
+    check_refused("[device]\nslowdown = 2:0.5\n", "a number from 1 to 100, or COUNT:FACTOR");
+    check_refused("[device]\nslowdown = 8:2 2:1\n", "X rising");
+    check_refused("[device]\ncrowd_memory = 1:2\n", "counts from 2 on");
+    check_refused("[device]\ncrowd_products = 0.9\n", "a number from 1 to 100, or COUNT:FACTOR");
     check_refused("[links]\n0-2 = 1 1\n", "line 16: 0-2 = 1 1: expected the key");
     check_refused("[links]\n0-1 = 1\n", "GB/s");
     check_refused("[collectives]\nall_reduce 2 = 5:5\n", "each once");
@@ -87,6 +91,19 @@ static void tables_are_interpolated(void **state)
     assert_true(collective_seconds(&machine, &plain, ALL_REDUCE, 1, 1e6) == 0);
     /* a broadcast moves the vector once over a link, an all-reduce of two ranks 2 (n-1)/n = 1 times */
     assert_true(fabs(collective_seconds(&machine, &plain, BROADCAST, 2, 1e6) - 10e-3) < 1e-9);
+}
+
+/* Points by ranks: between two of them log-log, outside the nearest; one number is for all; none is 1. */
+static void slowdown_goes_by_ranks(void **state)
+{
+    (void)state;
+    assert_int_equal(parse(good, ""), 0);
+    assert_true(collective_slowdown(&machine, 8) == 1);
+    assert_int_equal(parse(good, "[device]\nslowdown = 1.25\n"), 0);
+    assert_true(collective_slowdown(&machine, 2) == 1.25 && collective_slowdown(&machine, 64) == 1.25);
+    assert_int_equal(parse(good, "[device]\nslowdown = 2:1 8:2\n"), 0);
+    assert_true(collective_slowdown(&machine, 2) == 1 && collective_slowdown(&machine, 16) == 2);
+    assert_true(fabs(collective_slowdown(&machine, 4) - sqrt(2)) < 1e-12);
 }
 
 /* latency 5 us + 2 ns sqrt(n) + 1 ns n: found again from six points of it. */
@@ -142,6 +159,7 @@ int main(void)
         cmocka_unit_test(a_file_is_read),
         cmocka_unit_test(errors_name_line_key_value_and_range),
         cmocka_unit_test(tables_are_interpolated),
+        cmocka_unit_test(slowdown_goes_by_ranks),
         cmocka_unit_test(fits_find_what_is_there),
         cmocka_unit_test(shipped_machines_are_good),
         cmocka_unit_test(exact_functions_are_exact_enough),

@@ -114,7 +114,7 @@ static void collectives_wait_for_all_and_slow_kernels(void **state)
 {
     struct program program;
     (void)state;
-    machine.slowdown = 2;
+    machine.slowdown = (struct curve){1, {2}, {2}};
     graph_open(&program, 2, 3, (int[]){0, 0, 1});
     graph_kernel(&program, 0, 1000);              /* 10 */
     graph_all_reduce(&program, 1, 0, 2, 0, 1100); /* 10 */
@@ -128,6 +128,60 @@ static void collectives_wait_for_all_and_slow_kernels(void **state)
     assert_int_equal(result.collective_ps, 2000 * NS);
     assert_true(result.device[0].sent == 1100); /* 2 (n-1)/n of it, to each other */
     check_conservation();
+    play_close(&result);
+    graph_close(&program);
+}
+
+/* With 2 ranks kernels lose nothing: 1000 ns from 10. With 4 they take 3 times as long from 20 on, when the all-reduce
+ * begins: 2 ranks' 1 us + 1 us, times 1.5 for 2(n-1)/n of the bytes, ends at 2520; 2500 / 3 of the 990 that were left
+ * are done by then, the kernel ends at 2676.667. */
+static void the_slowdown_is_that_of_the_ranks(void **state)
+{
+    struct program program;
+    (void)state;
+    machine.devices = 4;
+    machine.slowdown = (struct curve){2, {2, 4}, {1, 3}};
+    graph_open(&program, 1, 2, (int[]){0, 0});
+    graph_kernel(&program, 0, 1000);              /* 10 */
+    graph_all_reduce(&program, 1, 0, 2, 0, 1100); /* 20 */
+    for (int ranks = 2; ranks <= 4; ranks += 2) {
+        options.replicate = ranks;
+        play_one(&program);
+        assert_int_equal(result.device[0].engine.busy_ps, ranks == 2 ? 1000 * NS : 2666667);
+        check_conservation();
+        play_close(&result);
+    }
+    graph_close(&program);
+}
+
+/* Kernels take 1.5 times as long while two devices of a node compute. Device 0: 1000 ns from 10; device 2: 300 ns
+ * from 20. Both compute from 20 to 470 (300 x 1.5): 10 + 300 of device 0's are done by then, the other 690 end at 1160.
+ * Alone on two nodes they end at 1010 and 320. */
+static void devices_of_a_node_share_memory(void **state)
+{
+    struct program program;
+    (void)state;
+    machine.devices = 4;
+    machine.crowd_memory = (struct curve){1, {2}, {1.5}};
+    graph_open(&program, 4, 2, (int[]){0, 2});
+    graph_kernel(&program, 0, 1000);
+    graph_kernel(&program, 1, 300);
+    play_one(&program);
+    assert_int_equal(result.device[0].engine.busy_ps, 1150 * NS);
+    assert_int_equal(result.device[2].engine.busy_ps, 450 * NS);
+    assert_int_equal(result.makespan_ps, 1160 * NS);
+    check_conservation();
+    play_close(&result);
+    machine.devices = 2;
+    machine.nodes = 2;
+    play_one(&program);
+    assert_int_equal(result.makespan_ps, 1010 * NS);
+    play_close(&result);
+    machine.devices = 4;
+    machine.crowd_memory.count = 0;
+    machine.crowd_products = (struct curve){1, {2}, {1.5}}; /* the kernels are no products */
+    play_one(&program);
+    assert_int_equal(result.makespan_ps, 1010 * NS);
     play_close(&result);
     graph_close(&program);
 }
@@ -341,6 +395,8 @@ int main(void)
         cmocka_unit_test_setup(streams_share_the_engine, set_up),
         cmocka_unit_test_setup(a_link_serves_one_at_a_time_each_way, set_up),
         cmocka_unit_test_setup(collectives_wait_for_all_and_slow_kernels, set_up),
+        cmocka_unit_test_setup(the_slowdown_is_that_of_the_ranks, set_up),
+        cmocka_unit_test_setup(devices_of_a_node_share_memory, set_up),
         cmocka_unit_test_setup(the_launch_lock_holds_launches_apart, set_up),
         cmocka_unit_test_setup(phases_and_the_slow_rank, set_up),
         cmocka_unit_test_setup(random_programs_keep_the_laws, set_up),
