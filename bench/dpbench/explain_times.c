@@ -204,7 +204,9 @@ void say_overlap(const struct view *view, const struct speaker *to)
             fputs("no difference seen", to->out);
         else
             fprintf(to->out, "%s %.2f ms a step%s", saved >= 0 ? "saves" : "costs", fabs(saved),
-                    few_rounds(pairs, row) && what != SEEN_UNKNOWN ? ", in each round" : "");
+                    few_rounds(pairs, row) && what != SEEN_UNKNOWN
+                        ? " between the two middle rounds, and something in each round"
+                        : "");
         say_interval(pairs, row, "step without / with", "ratio", false, to);
         putc('.', to->out);
     }
@@ -227,8 +229,10 @@ void say_unsteady(const struct results *results, const struct speaker *to)
         if (!(row_spread(rows, row) > UNSTEADY) || is_oversubscribed(rows, row) || !workload)
             continue;
         if (count < NAMED)
-            fprintf(names.out, "%s%s %s on %s%s: %.0f %%", count ? "; " : "", workload->name,
-                    table_get(rows, row, "strategy"), table_get(rows, row, "gpus"),
+            fprintf(names.out, "%s%s %s%s on %s%s: %.0f %%", count ? "; " : "", workload->name,
+                    table_get(rows, row, "strategy"),
+                    text_is(table_get(rows, row, "variant"), workload->variant) ? "" : " without overlap",
+                    table_get(rows, row, "gpus"),
                     weak_note(view_of_row(results, row).scaling), 100 * row_spread(rows, row));
         count++;
     }
@@ -254,7 +258,8 @@ void say_what_of_gpus(const struct results *results, const struct speaker *to)
     sentence_begin(to, "And on GPUs?");
     fputs("Times measured here do not say. Soft GPUs share one memory and have no links: what DP loses on device 0's "
           "link costs "
-          "almost nothing here. Bytes, memory and equality above do hold on GPUs.",
+          "almost nothing here. Bytes, memory and equality above do hold on GPUs (equality by tolerance there: the same "
+          "bits are not promised).",
           to->out);
     sentence_end(to);
 }
