@@ -232,8 +232,8 @@ void say_unsteady(const struct results *results, const struct speaker *to)
             fprintf(names.out, "%s%s %s%s on %s%s: %.0f %%", count ? "; " : "", workload->name,
                     table_get(rows, row, "strategy"),
                     text_is(table_get(rows, row, "variant"), workload->variant) ? "" : " without overlap",
-                    table_get(rows, row, "gpus"),
-                    weak_note(view_of_row(results, row).scaling), 100 * row_spread(rows, row));
+                    table_get(rows, row, "gpus"), weak_note(view_of_row(results, row).scaling),
+                    100 * row_spread(rows, row));
         count++;
     }
     text_close(&names);
@@ -257,9 +257,8 @@ void say_what_of_gpus(const struct results *results, const struct speaker *to)
         return;
     sentence_begin(to, "And on GPUs?");
     fputs("Times measured here do not say. Soft GPUs share one memory and have no links: what DP loses on device 0's "
-          "link costs "
-          "almost nothing here. Bytes, memory and equality above do hold on GPUs (equality by tolerance there: the same "
-          "bits are not promised).",
+          "link costs almost nothing here. Bytes, memory and equality above do hold on GPUs (equality by tolerance "
+          "there: the same bits are not promised).",
           to->out);
     sentence_end(to);
 }
