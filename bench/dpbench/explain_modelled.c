@@ -123,7 +123,7 @@ static void say_machine(const struct results *results, const struct modelled_mac
             continue;
         if (!found) {
             sentence_begin(to, "Modelled");
-            fprintf(to->out, "on %s.", machine->title);
+            fprintf(to->out, "on %s (band 2 says how far to trust it).", machine->title);
         }
         found = true;
         say_pair(&results->modelled, dp, ddp, &cell, to);
