@@ -14,8 +14,8 @@ do for [s = 0:1] {
     stats ARG2 using ($3 == s ? $2 : 0) every ::1 nooutput
     last[s + 1] = STATS_max
 }
-array colour[12] = [blue, sky, navy, green, yellow, orange, pink, red, wine, grey, light, "#44aa99"]
-array name[12] = ["forward", "loss", "backward", "update", "scatter", "replicate", "gather", "reduce", "all-reduce", "host", "wait", "copy to bucket"]
+array colour[12] = [blue, sky, navy, green, yellow, orange, pink, red, wine, grey, light, grey]
+array name[12] = ["forward", "loss", "backward", "update", "scatter", "replicate", "gather", "reduce", "all-reduce", "host", "wait", "copy from bucket"]
 array used[12]
 do for [p = 1:12] {
     stats ARG2 using ($6 == p ? 1 : 0) every ::1 nooutput

@@ -141,6 +141,11 @@ void page_modelled(const struct page *page, FILE *out)
         return;
     }
     put_error(page, out);
+    fputs("<details><summary>All comparisons of this band in words; what an interpreter's launch lock would "
+          "add</summary>\n<ul>\n",
+          out);
+    explain_page(page->results, EXPLAINED_MODELLED, out);
+    fputs("</ul></details>\n", out);
     for (int m = 0; m < modelled_machine_count; m++) {
         const struct modelled_machine *machine = &modelled_machines[m];
         if (!has_rows(page, machine))
