@@ -2,7 +2,7 @@
 # One step on each device: DP's devices above, DDP's below, on one scale of time. DDP's collectives have a thin line of
 # their own under the device that they belong to.
 # Columns: start, end (ms), strategy (0 dp, 1 ddp), device, lane (0 compute, 1 communication), phase from 1.
-picture_type = ARG4; picture = ARG3; width = 900; height = 600
+picture_type = ARG4; picture = ARG3; width = 900; height = 620
 load ARG1
 
 stats ARG2 using 4 every ::1 nooutput
@@ -41,7 +41,7 @@ do for [s = 0:1] {
     }
 }
 set key outside bottom center horizontal maxrows 2 noenhanced
-set bmargin 8
+set bmargin 9.5
 row(s, d) = -(d + s * (devices + 1))
 low(s, d, lane) = row(s, d) + (s == 0 ? -0.4 : lane == 1 ? -0.42 : -0.1)
 high(s, d, lane) = row(s, d) + (s == 0 ? 0.4 : lane == 1 ? -0.16 : 0.4)

@@ -216,31 +216,27 @@ static const struct kind {
     {"memory", "Peak memory per device",
      "One bar a device: DataParallel on the left, DistributedDataParallel on the right. Outputs: what the last layer "
      "puts out, and its gradient; DP gathers those of all devices on device 0, which alone keeps the optimizer's "
-     "state. "
-     "Communication: in DDP the buckets, copies of the gradients that are all-reduced. Each colour is the peak of its "
-     "category.",
+     "state. Communication: in DDP the buckets, copies of the gradients that are all-reduced. Each colour is the "
+     "peak of its category.",
      1, write_memory, say_memory, false},
     {"traffic", "Bytes between devices in one step",
      "Left: all bytes between devices, by what they are moved for (gather: outputs, and their gradient back); bytes "
-     "from "
-     "the host are not in it. Right: the most that any one device sends or receives. With DP all of it passes device "
-     "0.",
+     "from the host are not in it. Right: the most that any one device sends or receives. With DP all of it passes "
+     "device 0.",
      1, write_traffic, say_bytes, false},
     {"throughput", "Throughput and speed-up",
      "Higher is better. Samples by the total time of the timed steps, the median of the rounds; dashed: single, "
-     "dotted: N "
-     "times single. Only numbers of devices that have cores of their own. Bars: 95 % interval over the rounds (up to 5 "
-     "rounds: their range); none with one round.",
+     "dotted: N times single. Only numbers of devices that have cores of their own. Bars: 95 % interval over the "
+     "rounds (up to 5 rounds: their range); none with one round.",
      3, write_throughput, tell_throughput, false},
     {"breakdown", "Where a step's time goes",
-     "The median step of the middle round on its slowest device, phase by phase: blue and green compute, yellow to "
-     "wine "
-     "move data (all-reduce: the part that no computing hides), grey is the host's own work and waiting.",
+     "One step, the median of the middle round, on its slowest device; which is faster all rounds tell, above. Blue "
+     "and green compute, yellow to wine move data (all-reduce: the part that no computing hides), grey is the host's "
+     "own work and waiting.",
      3, write_breakdown, tell_breakdown, false},
     {"utilization", "Busy time of each device",
-     "CPU time of the device's threads, by the step and the device's cores: kernels, products, copies and collectives, "
-     "so "
-     "moving data counts as busy here.",
+     "CPU time of the device's threads, by the step and the device's cores: kernels, products, copies and "
+     "collectives, so moving data counts as busy here.",
      3, write_utilization, tell_utilization, true},
 };
 #define KIND_COUNT (sizeof kinds / sizeof *kinds)

@@ -154,24 +154,20 @@ static const struct kind {
 } kinds[] = {
     {"throughput", "Throughput and speed-up",
      "Higher is better. Weak scaling: the batch per device stays the same, so the ideal (dotted) is N times the "
-     "samples "
-     "of single (dashed).",
+     "samples of single (dashed).",
      false, write_throughput, tell_modelled_throughput},
     {"timeline", "One step on each device",
      "DP's devices above, DDP's below, on one scale of time; white: the device waits. Under each of DDP's devices a "
-     "thin "
-     "line shows its all-reduces, a block a bucket. Copy from bucket: an all-reduced gradient back to where the update "
-     "reads it.",
+     "thin line shows its all-reduces, a block a bucket. Copy from bucket: an all-reduced gradient back to where the "
+     "update reads it.",
      true, write_timeline, tell_timeline},
     {"breakdown", "Where a step's time goes",
-     "The slowest device, phase by phase: blue and green compute, yellow to wine move data (all-reduce: the part that "
-     "no "
-     "computing hides).",
+     "The slowest device, phase by phase: blue and green compute, yellow to wine move data (all-reduce: the part "
+     "that no computing hides).",
      false, write_breakdown, tell_modelled_breakdown},
     {"utilization", "Busy time of each device",
      "Share of the replayed time in which the device's compute engine ran; copies between devices and collectives do "
-     "not "
-     "count.",
+     "not count.",
      true, write_utilization, tell_modelled_utilization},
 };
 
