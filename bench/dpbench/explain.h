@@ -67,14 +67,15 @@ void say_not_modelled(const struct results *results, const struct speaker *to);
 /* The rows of DP and DDP on all devices of the machine; false: one of them is missing. */
 bool find_modelled_pair(const struct results *results, const struct workload *workload,
                         const struct modelled_machine *machine, bool lock, int *dp, int *ddp);
-/* DP's step / DDP's, of rows of results->modelled. */
-double modelled_ratio(const struct table *rows, int dp, int ddp);
+/* DP's step / DDP's, of two rows of one table. */
+double step_ratio(const struct table *rows, int dp, int ddp);
 /* Is the ratio further from 1 than the model may be off? */
 bool modelled_winner(double ratio);
 /* "DDP is modelled 2.05 times as fast as DP, because ...", or that there is no winner; and the speed-ups. */
 void say_modelled_pair(const struct table *rows, int dp, int ddp, const struct speaker *to);
-/* `lead`, then "DP, of 330 ms a step, spends 193 ms more on ...": the largest first, at most `most` of them. */
-void say_because(const struct table *rows, int dp, int ddp, int most, const char *lead, const struct speaker *to);
+/* `lead`, then "DP, of 330 ms a step, spends 193 ms more on ...": the largest first, at most `most` of them. Is
+ * there any? */
+bool say_because(const struct table *rows, int dp, int ddp, int most, const char *lead, const struct speaker *to);
 
 /* ---- explain_figures.c: the one sentence that a figure is there for; nothing where its numbers are missing ---- */
 void tell_breakdown(const struct view *view, const struct speaker *to);

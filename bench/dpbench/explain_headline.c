@@ -47,7 +47,7 @@ static const char *executed(const struct view *view)
     return view->workload->shape_gpus ? "recorded, not executed" : "counted";
 }
 
-/* The workload on which DP's device 0 holds most more than DDP's fullest device. */
+/* The workload on which DP's device 0 holds most, beside DDP's fullest device. */
 static void say_worst(const struct burden *worst, const struct speaker *to)
 {
     double more;
@@ -59,17 +59,27 @@ static void say_worst(const struct burden *worst, const struct speaker *to)
         worst->view->workload->name, weak_note(worst->view->scaling), worst->device0, worst->others, worst->ddp,
         worst->n, executed(worst->view));
     if (what)
-        fprintf(to->out, " Most of the difference is %s.", what);
+        fprintf(to->out, " Most of the difference on device 0 is %s.", what);
+}
+
+static bool ddp_needs_more(const struct burden *burden)
+{
+    return burden->ddp > burden->device0 + 0.5;
 }
 
 /* Where DDP's fullest device holds more than DP's, that is said too. */
-static void say_counterexample(const struct burden *best, const struct speaker *to)
+static void say_counterexample(const struct burden *worst, const struct burden *best, const struct speaker *to)
 {
-    fprintf(to->out,
-            " It is not so everywhere: on %s%s the fullest device holds %.0f MiB with DP and %.0f MiB with DDP, which "
-            "has the optimizer's state and buckets on every device (%d devices, %s).",
+    static const char why[] = "DDP keeps the optimizer's state and buckets on every device";
+    if (ddp_needs_more(worst))
+        fprintf(to->out, " That is less than with DDP: %s.", why);
+    else if (ddp_needs_more(best))
+        fprintf(
+            to->out,
+            " It is the other way round on %s%s: the fullest device holds %.0f MiB with DP and %.0f MiB with DDP (%d "
+            "devices, %s): %s.",
             best->view->workload->name, weak_note(best->view->scaling), best->device0, best->ddp, best->n,
-            executed(best->view));
+            executed(best->view), why);
 }
 
 /* "The busiest link carries 2.01 to 7.31 times as much with DP as with DDP." */
@@ -111,8 +121,7 @@ void say_headline_facts(const struct results *results, const struct speaker *to)
         return;
     sentence_begin(to, "Memory and bytes.");
     say_worst(&worst, to);
-    if (best.ddp > best.device0 + 0.5)
-        say_counterexample(&best, to);
+    say_counterexample(&worst, &best, to);
     say_links(views, count, to);
     sentence_end(to);
 }
@@ -127,7 +136,7 @@ static int say_wins(const struct results *results, const struct modelled_machine
     for (int w = 0; w < workload_count; w++) {
         if (!find_modelled_pair(results, &workloads[w], machine, false, &dp, &ddp))
             continue;
-        double ratio = modelled_ratio(&results->modelled, dp, ddp);
+        double ratio = step_ratio(&results->modelled, dp, ddp);
         if (!modelled_winner(ratio) || (ratio > 1) != ddp_wins)
             continue;
         if (count++ == 0)
@@ -147,7 +156,7 @@ static int say_draws(const struct results *results, const struct modelled_machin
     for (int w = 0; w < workload_count; w++) {
         if (!find_modelled_pair(results, &workloads[w], machine, false, &dp, &ddp))
             continue;
-        double ratio = modelled_ratio(&results->modelled, dp, ddp);
+        double ratio = step_ratio(&results->modelled, dp, ddp);
         if (modelled_winner(ratio))
             continue;
         fprintf(to->out, count++ == 0 ? "%sNo winner on " : ", ", between);
@@ -167,7 +176,7 @@ static void say_why(const struct results *results, const struct modelled_machine
     for (int w = 0; w < workload_count; w++) {
         if (!find_modelled_pair(results, &workloads[w], machine, false, &dp, &ddp))
             continue;
-        double ratio = modelled_ratio(&results->modelled, dp, ddp), apart = fmax(ratio, 1 / ratio);
+        double ratio = step_ratio(&results->modelled, dp, ddp), apart = fmax(ratio, 1 / ratio);
         if (!modelled_winner(ratio) || apart <= furthest)
             continue;
         furthest = apart;
@@ -179,8 +188,8 @@ static void say_why(const struct results *results, const struct modelled_machine
         return;
     char lead[60];
     snprintf(lead, sizeof lead, " On %s ", of->name);
-    say_because(&results->modelled, slowest[0], slowest[1], 1, lead, to);
-    putc('.', to->out);
+    if (say_because(&results->modelled, slowest[0], slowest[1], 1, lead, to))
+        putc('.', to->out);
 }
 
 void say_headline_modelled(const struct results *results, const struct speaker *to)
@@ -205,6 +214,19 @@ void say_headline_modelled(const struct results *results, const struct speaker *
 
 /* ---- measured here --------------------------------------------------------------------------- */
 
+/* On GPUs the phase that makes most of the difference; soft GPUs' phases tell of cores and not of links. */
+static void say_measured_why(const struct view *view, int n, int pair, const struct speaker *to)
+{
+    const struct table *rows = &view->results->rows, *pairs = &view->results->pairs;
+    int dp = view_row(view, "dp", n, false), ddp = view_row(view, "ddp", n, false);
+    enum seen what = seen(table_number(pairs, pair, "ratio_lo"), table_number(pairs, pair, "ratio_hi"));
+    double ratio = step_ratio(rows, dp, ddp); /* of the middle rounds, whose phases these are */
+    if (measured_on_soft(view->results) || !(what == SEEN_ABOVE ? ratio > 1 : what == SEEN_BELOW && ratio < 1))
+        return;
+    if (say_because(rows, dp, ddp, 1, " In the middle round ", to))
+        putc('.', to->out);
+}
+
 void say_headline_times(const struct results *results, const struct speaker *to)
 {
     struct view views[VIEWS_MAX];
@@ -220,11 +242,14 @@ void say_headline_times(const struct results *results, const struct speaker *to)
         fprintf(to->out, "%s%s%s on %d devices: ", found > 1 ? " " : "", views[v].workload->name,
                 weak_note(views[v].scaling), n);
         say_faster(&views[v], pair, to);
+        say_measured_why(&views[v], n, pair, to);
     }
     if (!found) {
         sentence_begin(to, head);
         fputs("DP and DDP were not timed side by side on two devices or more with cores of their own: no claim.",
               to->out);
     }
+    if (measured_on_soft(results))
+        fputs(" Soft GPUs have no links: what DP sends through device 0 costs little here.", to->out);
     sentence_end(to);
 }

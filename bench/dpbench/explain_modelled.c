@@ -58,7 +58,7 @@ static size_t next_phase(const struct table *rows, int slow, int fast, const boo
     return best;
 }
 
-double modelled_ratio(const struct table *rows, int dp, int ddp)
+double step_ratio(const struct table *rows, int dp, int ddp)
 {
     return number(rows, dp, "step_ms") / number(rows, ddp, "step_ms");
 }
@@ -68,9 +68,9 @@ bool modelled_winner(double ratio)
     return fmax(ratio, 1 / ratio) >= 1 + MODEL_ERROR + HALF_DIGIT;
 }
 
-void say_because(const struct table *rows, int dp, int ddp, int most, const char *lead, const struct speaker *to)
+bool say_because(const struct table *rows, int dp, int ddp, int most, const char *lead, const struct speaker *to)
 {
-    bool ddp_wins = modelled_ratio(rows, dp, ddp) > 1;
+    bool ddp_wins = step_ratio(rows, dp, ddp) > 1;
     int slow = ddp_wins ? dp : ddp, fast = ddp_wins ? ddp : dp, count = 0;
     double least = NAMED_SHARE * (number(rows, slow, "step_ms") - number(rows, fast, "step_ms")), more[NAMED_PHASES];
     size_t named[NAMED_PHASES];
@@ -91,11 +91,12 @@ void say_because(const struct table *rows, int dp, int ddp, int most, const char
                                 : " and",
                 more[i], phases[named[i]].words);
     }
+    return count > 0;
 }
 
 void say_modelled_pair(const struct table *rows, int dp, int ddp, const struct speaker *to)
 {
-    double ratio = modelled_ratio(rows, dp, ddp);
+    double ratio = step_ratio(rows, dp, ddp);
     bool ddp_wins = ratio > 1;
     if (modelled_winner(ratio)) {
         fprintf(to->out, "%s is modelled %.2f times as fast as %s", ddp_wins ? "DDP" : "DP",
