@@ -59,7 +59,7 @@ static void say_worst(const struct burden *worst, const struct speaker *to)
         worst->view->workload->name, weak_note(worst->view->scaling), worst->device0, worst->others, worst->ddp,
         worst->n, executed(worst->view));
     if (what)
-        fprintf(to->out, " Most of the difference on device 0 is %s.", what);
+        fprintf(to->out, " What device 0 holds more is mostly %s.", what);
 }
 
 static bool ddp_needs_more(const struct burden *burden)

@@ -158,7 +158,7 @@ class Page(SweepCase):
                       "within a tolerance, not bit for bit.", lines[1])
         # 256 samples of 32768 outputs and their gradient on DP's device 0, a quarter of it on each other one.
         self.assertRegex(lines[2], r"^Memory and bytes\. DP fills device 0 most on classes: \d+ MiB there and \d+ MiB on each other device; with "
-                                   r"DDP \d+ MiB on the fullest \(4 devices, counted\)\. Most of the difference on device 0 is the gathered outputs")
+                                   r"DDP \d+ MiB on the fullest \(4 devices, counted\)\. What device 0 holds more is mostly the gathered outputs")
         self.assertIn("It is the other way round on mlp: the fullest device holds 46 MiB with DP and 61 MiB with DDP (4 devices, counted)", lines[2])
         self.assertRegex(lines[3], r"mlp on 4 devices: (DP|DDP) had the shorter step in each round \(")
 
@@ -195,7 +195,7 @@ class Page(SweepCase):
         self.assertIn("2 with gradients of step 1 within 1e-5 and the last loss within 1 %, not bit for bit", self.headline(done))
         self.assertRegex(self.headline(done), r"Measured here, on CUDA GPUs\. mlp on 3 devices: DDP had the shorter step in each round \(.*\)\. In the "
                                                 r"middle round DP, of [\d.]+ ms a step, spends 5 ms more on reducing the gradients onto device 0\.\n")
-        self.assertIn("MiB on the fullest (3 devices, counted). Most of the difference on device 0 is the optimizer's state. That is less than with DDP", self.headline(done))
+        self.assertIn("MiB on the fullest (3 devices, counted). What device 0 holds more is mostly the optimizer's state. That is less than with DDP", self.headline(done))
 
 
 if __name__ == "__main__":
