@@ -2,7 +2,7 @@
 # One step on each device: DP's devices above, DDP's below, on one scale of time. DDP's collectives have a thin line of
 # their own under the device that they belong to.
 # Columns: start, end (ms), strategy (0 dp, 1 ddp), device, lane (0 compute, 1 communication), phase from 1.
-picture_type = ARG4; picture = ARG3; width = 900; height = 600
+picture_type = ARG4; picture = ARG3; width = 900; height = 620
 load ARG1
 
 stats ARG2 using 4 every ::1 nooutput
@@ -14,8 +14,8 @@ do for [s = 0:1] {
     stats ARG2 using ($3 == s ? $2 : 0) every ::1 nooutput
     last[s + 1] = STATS_max
 }
-array colour[12] = [blue, sky, navy, green, yellow, orange, pink, red, wine, grey, light, "#44aa99"]
-array name[12] = ["forward", "loss", "backward", "update", "scatter", "replicate", "gather", "reduce", "all-reduce", "host", "wait", "copy to bucket"]
+array colour[12] = [blue, sky, navy, green, yellow, orange, pink, red, wine, grey, light, grey]
+array name[12] = ["forward", "loss", "backward", "update", "scatter", "replicate", "gather", "reduce", "all-reduce", "host", "wait", "copy from bucket"]
 array used[12]
 do for [p = 1:12] {
     stats ARG2 using ($6 == p ? 1 : 0) every ::1 nooutput
@@ -41,7 +41,7 @@ do for [s = 0:1] {
     }
 }
 set key outside bottom center horizontal maxrows 2 noenhanced
-set bmargin 8
+set bmargin 9.5
 row(s, d) = -(d + s * (devices + 1))
 low(s, d, lane) = row(s, d) + (s == 0 ? -0.4 : lane == 1 ? -0.42 : -0.1)
 high(s, d, lane) = row(s, d) + (s == 0 ? 0.4 : lane == 1 ? -0.16 : 0.4)

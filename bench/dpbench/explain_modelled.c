@@ -7,11 +7,12 @@
 #include <string.h>
 
 #include "explain.h"
-#include "modelled.h"
 #include "text.h"
 
-/* Ratios nearer to 1 are no difference that a model can tell. */
-#define TOLD 0.02
+/* How far off the model may be where it is good: docs/fidelity.md, half of its predictions. What is no further from 1,
+ * as printed with two digits, has no winner. */
+#define MODEL_ERROR 0.05
+#define HALF_DIGIT 0.005
 /* A phase is named if it makes so much of the difference, and at most so many are. */
 #define NAMED_SHARE 0.15
 #define NAMED_PHASES 3
@@ -27,7 +28,7 @@ static const struct phase {
     {"scatter_ms", "scattering the batch"},
     {"wait_ms", "waiting for other devices"},
     {"forward_ms", "the forward pass"},
-    {"backward_ms", "the backward pass (copies into buckets included)"},
+    {"backward_ms", "the backward pass (copies into and out of buckets included)"},
     {"update_ms", "the update"},
     {"host_ms", "the host"},
 };
@@ -57,14 +58,24 @@ static size_t next_phase(const struct table *rows, int slow, int fast, const boo
     return best;
 }
 
-/* ", because DP, of 330 ms a step, spends 193 ms more on ...": the largest first. */
-static void say_because(const struct table *rows, int slow, int fast, const char *name, const struct speaker *to)
+double step_ratio(const struct table *rows, int dp, int ddp)
 {
+    return number(rows, dp, "step_ms") / number(rows, ddp, "step_ms");
+}
+
+bool modelled_winner(double ratio)
+{
+    return fmax(ratio, 1 / ratio) >= 1 + MODEL_ERROR + HALF_DIGIT;
+}
+
+bool say_because(const struct table *rows, int dp, int ddp, int most, const char *lead, const struct speaker *to)
+{
+    bool ddp_wins = step_ratio(rows, dp, ddp) > 1;
+    int slow = ddp_wins ? dp : ddp, fast = ddp_wins ? ddp : dp, count = 0;
     double least = NAMED_SHARE * (number(rows, slow, "step_ms") - number(rows, fast, "step_ms")), more[NAMED_PHASES];
     size_t named[NAMED_PHASES];
     bool said[PHASES] = {false};
-    int count = 0;
-    while (count < NAMED_PHASES) {
+    while (count < most && count < NAMED_PHASES) {
         named[count] = next_phase(rows, slow, fast, said, least, &more[count]);
         if (named[count] == PHASES)
             break;
@@ -72,82 +83,84 @@ static void say_because(const struct table *rows, int slow, int fast, const char
     }
     for (int i = 0; i < count; i++) {
         if (i == 0)
-            fprintf(to->out, ", because %s, of %.3g ms a step, spends", name, number(rows, slow, "step_ms"));
+            fprintf(to->out, "%s%s, of %.3g ms a step, spends", lead, ddp_wins ? "DP" : "DDP",
+                    number(rows, slow, "step_ms"));
         fprintf(to->out, "%s %.3g ms more on %s",
                 i == 0          ? ""
                 : i + 1 < count ? ","
                                 : " and",
                 more[i], phases[named[i]].words);
     }
+    return count > 0;
 }
 
-static void say_pair(const struct table *rows, int dp, int ddp, const struct modelled_cell *cell,
-                     const struct speaker *to)
+void say_modelled_pair(const struct table *rows, int dp, int ddp, const struct speaker *to)
 {
-    double ratio = number(rows, dp, "step_ms") / number(rows, ddp, "step_ms");
-    fprintf(to->out,
-            to->html ? "<br><i>%s</i>, %zu samples per device, N = %d: " : " %s, %zu samples per device, N = %d: ",
-            cell->workload->name, cell->workload->modelled_batch, cell->gpus);
-    if (fabs(ratio - 1) < TOLD) {
-        fprintf(to->out, "no difference that the model could tell (DP's step / DDP's %.2f).", ratio);
-        return;
-    }
+    double ratio = step_ratio(rows, dp, ddp);
     bool ddp_wins = ratio > 1;
-    fprintf(to->out, "%s is modelled %.2f times as fast as %s", ddp_wins ? "DDP" : "DP", ddp_wins ? ratio : 1 / ratio,
-            ddp_wins ? "DP" : "DDP");
-    say_because(rows, ddp_wins ? dp : ddp, ddp_wins ? ddp : dp, ddp_wins ? "DP" : "DDP", to);
+    if (modelled_winner(ratio)) {
+        fprintf(to->out, "%s is modelled %.2f times as fast as %s", ddp_wins ? "DDP" : "DP",
+                ddp_wins ? ratio : 1 / ratio, ddp_wins ? "DP" : "DDP");
+        say_because(rows, dp, ddp, NAMED_PHASES, ", because ", to);
+    } else {
+        fprintf(to->out, "no winner: DP's step / DDP's is modelled %.2f, and the model may be off by %.0f %%", ratio,
+                100 * MODEL_ERROR);
+    }
     double dp_speedup = table_number(rows, dp, "speedup"), ddp_speedup = table_number(rows, ddp, "speedup");
     if (isfinite(dp_speedup) && isfinite(ddp_speedup))
         fprintf(to->out, " (speed-up over one device: DP %.2f, DDP %.2f)", dp_speedup, ddp_speedup);
     putc('.', to->out);
 }
 
-/* The pair on all devices of the machine; false: one of them is missing. */
-static bool find_pair(const struct results *results, const struct workload *workload,
-                      const struct modelled_machine *machine, bool lock, int *dp, int *ddp, struct modelled_cell *cell)
+bool find_modelled_pair(const struct results *results, const struct workload *workload,
+                        const struct modelled_machine *machine, bool lock, int *dp, int *ddp)
 {
-    *cell = (struct modelled_cell){workload, machine, "dp", machine->devices, lock};
-    *dp = modelled_ok(results, cell);
-    cell->strategy = "ddp";
-    *ddp = modelled_ok(results, cell);
+    struct modelled_cell cell = {workload, machine, "dp", machine->devices, lock};
+    if (!workload->modelled_batch)
+        return false;
+    *dp = modelled_ok(results, &cell);
+    cell.strategy = "ddp";
+    *ddp = modelled_ok(results, &cell);
     return *dp >= 0 && *ddp >= 0;
 }
 
-static void say_machine(const struct results *results, const struct modelled_machine *machine, const struct speaker *to)
+void say_machine(const struct results *results, const struct modelled_machine *machine, const struct speaker *to)
 {
-    struct modelled_cell cell;
     bool found = false;
     int dp, ddp;
     for (int w = 0; w < workload_count; w++) {
-        if (!workloads[w].modelled_batch || !find_pair(results, &workloads[w], machine, false, &dp, &ddp, &cell))
+        if (!find_modelled_pair(results, &workloads[w], machine, false, &dp, &ddp))
             continue;
         if (!found) {
             sentence_begin(to, "Modelled");
-            fprintf(to->out, "on %s.", machine->title);
+            fprintf(to->out, "on %s (band 2 says how far to trust it).", machine->title);
         }
         found = true;
-        say_pair(&results->modelled, dp, ddp, &cell, to);
+        fprintf(to->out,
+                to->manner == MANNER_ITEM ? "<br><i>%s</i>, %zu samples per device, N = %d: "
+                                          : " %s, %zu samples per device, N = %d: ",
+                workloads[w].name, workloads[w].modelled_batch, machine->devices);
+        say_modelled_pair(&results->modelled, dp, ddp, to);
     }
     if (found)
         sentence_end(to);
 }
 
-static void say_lock(const struct results *results, const struct modelled_machine *machine, const struct speaker *to)
+void say_lock(const struct results *results, const struct modelled_machine *machine, const struct speaker *to)
 {
     const struct table *rows = &results->modelled;
-    struct modelled_cell cell;
     bool found = false;
     for (int w = 0; w < workload_count; w++) {
         int dp, ddp, slow_dp, slow_ddp;
-        if (!workloads[w].modelled_batch || !find_pair(results, &workloads[w], machine, false, &dp, &ddp, &cell) ||
-            !find_pair(results, &workloads[w], machine, true, &slow_dp, &slow_ddp, &cell))
+        if (!find_modelled_pair(results, &workloads[w], machine, false, &dp, &ddp) ||
+            !find_modelled_pair(results, &workloads[w], machine, true, &slow_dp, &slow_ddp))
             continue;
         if (!found) {
             sentence_begin(to, "A launch lock");
             fprintf(to->out,
                     "(emulation, modelled on %s: launches of one process wait for each other and take %d us longer, as "
                     "under an interpreter; CUDA programs in C have none). A step on %d devices takes longer by:",
-                    machine->name, MODELLED_LOCK_US, machine->devices);
+                    machine->title, MODELLED_LOCK_US, machine->devices);
         }
         fprintf(to->out, "%s %s %.0f %% with DP, %.0f %% with DDP", found ? ";" : "", workloads[w].name,
                 100 * (number(rows, slow_dp, "step_ms") / number(rows, dp, "step_ms") - 1),
@@ -160,7 +173,7 @@ static void say_lock(const struct results *results, const struct modelled_machin
     }
 }
 
-static void say_left_out(const struct results *results, const struct speaker *to)
+void say_not_modelled(const struct results *results, const struct speaker *to)
 {
     const struct table *rows = &results->modelled;
     int count = 0, first = -1;
@@ -176,19 +189,7 @@ static void say_left_out(const struct results *results, const struct speaker *to
         fprintf(to->out, "%d of %d cells; first: %s, %s on %s of %s: ", count, rows->row_count,
                 table_get(rows, first, "model"), table_get(rows, first, "strategy"), table_get(rows, first, "gpus"),
                 table_get(rows, first, "machine"));
-    if (to->html)
-        text_html(to->out, table_get(rows, first, "reason"));
-    else
-        fputs(table_get(rows, first, "reason"), to->out);
+    speak_text(to, table_get(rows, first, "reason"));
     putc('.', to->out);
     sentence_end(to);
-}
-
-void say_modelled(const struct results *results, const struct speaker *to)
-{
-    for (int m = 0; m < modelled_machine_count; m++)
-        say_machine(results, &modelled_machines[m], to);
-    for (int m = 0; m < modelled_machine_count; m++)
-        say_lock(results, &modelled_machines[m], to);
-    say_left_out(results, to);
 }

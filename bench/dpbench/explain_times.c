@@ -53,6 +53,14 @@ static bool few_rounds(const struct table *pairs, int row)
     return table_number(pairs, row, "rounds") <= RANGE_ROUNDS;
 }
 
+/* "Faster here? Measured on soft GPUs: mlp, strong scaling." and more before the full stop. */
+static void say_begin(const char *head, const struct view *view, const char *more, const struct speaker *to)
+{
+    sentence_begin(to, head);
+    fprintf(to->out, "Measured on %s: %s, %s scaling%s.", devices_measured(view->results), view->workload->name,
+            scaling_name(view->scaling), more);
+}
+
 static enum seen pair_seen(const struct table *pairs, int row)
 {
     return seen(table_number(pairs, row, "ratio_lo"), table_number(pairs, row, "ratio_hi"));
@@ -60,20 +68,16 @@ static enum seen pair_seen(const struct table *pairs, int row)
 
 /* ---- dp beside ddp --------------------------------------------------------------------------- */
 
-static void say_faster(const struct table *pairs, int row, const struct speaker *to)
+void say_faster(const struct view *view, int row, const struct speaker *to)
 {
-    int n = (int)table_number(pairs, row, "gpus");
+    const struct table *pairs = &view->results->pairs;
     enum seen what = pair_seen(pairs, row);
-    double ratio = table_number(pairs, row, "ratio");
-    fprintf(to->out, " On %d device%s: ", n, plural(n));
-    if (what == SEEN_NONE)
-        fputs("no difference seen", to->out);
-    else if (what == SEEN_UNKNOWN)
-        fprintf(to->out, "%s had the shorter step", ratio > 1 ? "DDP" : "DP");
+    if (what == SEEN_NONE || what == SEEN_UNKNOWN)
+        fputs(what == SEEN_NONE ? "no difference seen" : "no claim", to->out);
     else
         fprintf(to->out, "%s %s", what == SEEN_ABOVE ? "DDP" : "DP",
                 few_rounds(pairs, row) ? "had the shorter step in each round" : "is faster");
-    bool inverted = what == SEEN_BELOW || (what == SEEN_UNKNOWN && ratio < 1);
+    bool inverted = what == SEEN_BELOW;
     say_interval(pairs, row, inverted ? "DDP's step / DP's" : "DP's step / DDP's", "ratio", inverted, to);
     putc('.', to->out);
 }
@@ -97,14 +101,14 @@ void say_times(const struct view *view, const struct speaker *to)
         int row = view_pair(view, view->gpus[i], "dp", "ddp");
         if (row < 0)
             continue;
-        if (!found++) {
-            sentence_begin(to, "Faster here?");
-            fprintf(to->out, "%s, %s scaling.", view->workload->name, scaling_name(view->scaling));
-        }
+        if (!found++)
+            say_begin("Faster here?", view, "", to);
         if (is_oversubscribed(pairs, row))
             left_out[left_out_count++] = view->gpus[i];
-        else
-            say_faster(pairs, row, to);
+        else {
+            fprintf(to->out, " On %d device%s: ", view->gpus[i], plural(view->gpus[i]));
+            say_faster(view, row, to);
+        }
     }
     if (left_out_count)
         say_left_out(left_out, left_out_count, to);
@@ -116,14 +120,13 @@ void say_times(const struct view *view, const struct speaker *to)
 
 static void say_one_speedup(const struct table *pairs, int row, const char *name, const struct speaker *to)
 {
-    double speedup = table_number(pairs, row, "speedup");
     enum seen what = seen(table_number(pairs, row, "speedup_lo"), table_number(pairs, row, "speedup_hi"));
-    if (what == SEEN_NONE)
-        fprintf(to->out, " %s: no difference seen", name);
+    if (what == SEEN_NONE || what == SEEN_UNKNOWN)
+        fprintf(to->out, " %s: %s", name, what == SEEN_NONE ? "no difference seen" : "no claim");
     else
         fprintf(to->out, " %s %s %s%s", name, few_rounds(pairs, row) ? "was" : "is",
-                what == SEEN_BELOW || (what == SEEN_UNKNOWN && speedup < 1) ? "slower than one device" : "faster",
-                few_rounds(pairs, row) && what != SEEN_UNKNOWN ? " in each round" : "");
+                what == SEEN_BELOW ? "slower than one device" : "faster",
+                few_rounds(pairs, row) ? " in each round" : "");
     say_interval(pairs, row, "speed-up", "speedup", false, to);
     putc('.', to->out);
 }
@@ -140,9 +143,9 @@ void say_speedup(const struct view *view, const struct speaker *to)
             if (row < 0 || is_oversubscribed(pairs, row))
                 continue;
             if (!found) {
-                sentence_begin(to, "Faster than one device?");
-                fprintf(to->out, "%s, %s scaling, %d devices beside single.", view->workload->name,
-                        scaling_name(view->scaling), view->gpus[i]);
+                char beside[40];
+                snprintf(beside, sizeof beside, ", %d devices beside single", view->gpus[i]);
+                say_begin("Faster than one device?", view, beside, to);
             }
             found = true;
             say_one_speedup(pairs, row, names[s], to);
@@ -162,8 +165,7 @@ void say_wrapper(const struct view *view, const struct speaker *to)
         if (row < 0 || is_oversubscribed(pairs, row))
             continue;
         if (!found) {
-            sentence_begin(to, "What the wrapper costs.");
-            fprintf(to->out, "%s, %s scaling, N = 1 beside single.", view->workload->name, scaling_name(view->scaling));
+            say_begin("What the wrapper costs.", view, ", N = 1 beside single", to);
         }
         found = true;
         enum seen what = pair_seen(pairs, row);
@@ -194,17 +196,17 @@ void say_overlap(const struct view *view, const struct speaker *to)
         double saved = view_number(view, "ddp", view->gpus[i], "overlap_saved_ms");
         enum seen what = view_overlap(view, view->gpus[i]);
         if (!found) {
-            sentence_begin(to, "Overlap.");
-            fprintf(to->out, "%s, %s scaling, DDP reducing during the backward pass instead of after it.",
-                    view->workload->name, scaling_name(view->scaling));
+            say_begin("Overlap.", view, ", DDP reducing during the backward pass instead of after it", to);
         }
         found = true;
         fprintf(to->out, " On %d devices: ", view->gpus[i]);
         if (what == SEEN_NONE)
             fputs("no difference seen", to->out);
         else
-            fprintf(to->out, "%s %.2f ms a step%s", saved >= 0 ? "saves" : "costs", fabs(saved),
-                    few_rounds(pairs, row) && what != SEEN_UNKNOWN ? ", in each round" : "");
+            fprintf(to->out, "it %s, by %.2f ms a step%s", saved >= 0 ? "saves" : "costs", fabs(saved),
+                    what == SEEN_UNKNOWN     ? ", more than the steps scatter"
+                    : few_rounds(pairs, row) ? " between the middle rounds, and in each round something"
+                                             : " between the middle rounds");
         say_interval(pairs, row, "step without / with", "ratio", false, to);
         putc('.', to->out);
     }
@@ -227,19 +229,22 @@ void say_unsteady(const struct results *results, const struct speaker *to)
         if (!(row_spread(rows, row) > UNSTEADY) || is_oversubscribed(rows, row) || !workload)
             continue;
         if (count < NAMED)
-            fprintf(names.out, "%s%s %s on %s%s: %.0f %%", count ? "; " : "", workload->name,
-                    table_get(rows, row, "strategy"), table_get(rows, row, "gpus"),
-                    weak_note(view_of_row(results, row).scaling), 100 * row_spread(rows, row));
+            fprintf(names.out, "%s%s %s%s on %s%s: %.0f %%", count ? "; " : "", workload->name,
+                    table_get(rows, row, "strategy"),
+                    text_is(table_get(rows, row, "variant"), workload->variant) ? "" : " without overlap",
+                    table_get(rows, row, "gpus"), weak_note(view_of_row(results, row).scaling),
+                    100 * row_spread(rows, row));
         count++;
     }
     text_close(&names);
     if (count) {
         sentence_begin(to, "Unsteady.");
         fprintf(to->out,
-                "In %d cell%s the steps scatter by more than %.0f %% of their median (MAD; %s%s): do not build on "
+                "Measured on %s: in %d cell%s the steps scatter by more than %.0f %% of their median (MAD; %s%s): do "
+                "not build on "
                 "%s times. Let nothing else run, and take more steps.",
-                count, plural(count), 100 * UNSTEADY, names.data, count > NAMED ? "; ..." : "",
-                count == 1 ? "its" : "their");
+                devices_measured(results), count, plural(count), 100 * UNSTEADY, names.data,
+                count > NAMED ? "; ..." : "", count == 1 ? "its" : "their");
         sentence_end(to);
     }
     free(names.data);
@@ -247,14 +252,13 @@ void say_unsteady(const struct results *results, const struct speaker *to)
 
 void say_what_of_gpus(const struct results *results, const struct speaker *to)
 {
-    const struct table *rows = &results->rows;
-    int row = table_find(rows, 0, "status", "ok");
-    if (row < 0 || !text_is(table_get(rows, row, "backend"), "soft"))
+    if (!measured_on_soft(results))
         return;
     sentence_begin(to, "And on GPUs?");
-    fputs("Times measured here do not say. Soft GPUs share one memory and have no links: what DP loses on device 0's "
-          "link costs "
-          "almost nothing here. Bytes, memory and equality above do hold on GPUs.",
-          to->out);
+    fputs(
+        "Times measured here do not say. Soft GPUs share one memory and have no links: what DP loses on device 0's "
+        "link costs almost nothing here. Bytes and memory do hold on GPUs, equality within a tolerance (the same bits "
+        "are not promised there).",
+        to->out);
     sentence_end(to);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "explain.h"
 #include "process.h"
 #include "report.h"
 #include "sys/exit_codes.h"
@@ -155,7 +156,8 @@ static int write_utilization(const struct view *view, FILE *out)
     for (int s = 0; s < 2; s++) {
         struct cell cell = cell_make(view->workload, view->scaling, strategies[s], gpus, false);
         fputs(s ? "\t?\t?\n" : "", out); /* a gap between the two */
-        for (int row = -1; (row = results_find(devices, row + 1, &cell)) >= 0; rows++) {
+        for (int row = -1; (row = results_find(devices, row + 1, &cell)) >= 0;) {
+            rows += isfinite(table_number(devices, row, "util")); /* CUDA has none: no figure */
             fputs(table_get(devices, row, "device"), out);
             print_number(out, s == 0 ? 100 * table_number(devices, row, "util") : NAN);
             print_number(out, s == 1 ? 100 * table_number(devices, row, "util") : NAN);
@@ -207,42 +209,37 @@ static int write_breakdown(const struct view *view, FILE *out)
 static const struct kind {
     const char *name, *title, *caption;
     int band;
-    int (*write)(const struct view *view, FILE *out); /* returns the rows written; 0: no figure */
+    int (*write)(const struct view *view, FILE *out);                /* returns the rows written; 0: no figure */
+    void (*tell)(const struct view *view, const struct speaker *to); /* its take-away */
+    bool folded;
 } kinds[] = {
     {"memory", "Peak memory per device",
-     "One bar a device, DataParallel on the left, DistributedDataParallel on the right. "
-     "DP keeps the optimizer's state and the gathered outputs on device 0 alone; DDP has the same on every device, and "
-     "buckets besides.",
-     1, write_memory},
+     "One bar a device: DataParallel on the left, DistributedDataParallel on the right. Outputs: what the last layer "
+     "puts out, and its gradient; DP gathers those of all devices on device 0, which alone keeps the optimizer's "
+     "state. Communication: in DDP the buckets, copies of the gradients that are all-reduced. Each colour is the "
+     "peak of its category.",
+     1, write_memory, say_memory, false},
     {"traffic", "Bytes between devices in one step",
-     "Left: all bytes, by what they are moved for (gather: outputs, and their gradient back). Right: the busiest "
-     "single "
-     "link. DP sends all of it through device 0, DDP spreads it.",
-     1, write_traffic},
-    {"breakdown", "Where a step's time goes",
-     "The median step of the middle round on its slowest device, phase by phase: cold colours compute, warm ones move "
-     "data, grey ones wait.",
-     3, write_breakdown},
+     "Left: all bytes between devices, by what they are moved for (gather: outputs, and their gradient back); bytes "
+     "from the host are not in it. Right: the most that any one device sends or receives. With DP all of it passes "
+     "device 0.",
+     1, write_traffic, say_bytes, false},
     {"throughput", "Throughput and speed-up",
-     "Samples by the total time of the timed steps, the median of the rounds. Only numbers of devices that have cores "
-     "of "
-     "their own. Bars: 95 % interval over the rounds (up to 5 rounds: their range); none with one round.",
-     3, write_throughput},
-    {"utilization", "Busy time of each device", "Share of the step in which the device computed.", 3,
-     write_utilization},
+     "Higher is better. Samples by the total time of the timed steps, the median of the rounds; dashed: single, "
+     "dotted: N times single. Only numbers of devices that have cores of their own. Bars: 95 % interval over the "
+     "rounds (up to 5 rounds: their range); none with one round.",
+     3, write_throughput, tell_throughput, false},
+    {"breakdown", "Where a step's time goes",
+     "One step, the median of the middle round, on its slowest device; which is faster all rounds tell, above. Blue "
+     "and green compute, yellow to wine move data (all-reduce: the part that no computing hides), grey is the host's "
+     "own work and waiting.",
+     3, write_breakdown, tell_breakdown, false},
+    {"utilization", "Busy time of each device",
+     "CPU time of the device's threads, by the step and the device's cores: kernels, products, copies and "
+     "collectives, so moving data counts as busy here.",
+     3, write_utilization, tell_utilization, true},
 };
 #define KIND_COUNT (sizeof kinds / sizeof *kinds)
-
-/* What DP and DDP move in all, from the rows themselves: nearly the same in one workload, far apart in another. */
-static void add_totals(const struct view *view, struct figure *figure)
-{
-    int n = view_largest(view, false);
-    double dp = view_number(view, "dp", n, "comm_mib"), ddp = view_number(view, "ddp", n, "comm_mib");
-    size_t used = strlen(figure->caption);
-    if (n > 1 && isfinite(dp) && isfinite(ddp))
-        snprintf(figure->caption + used, sizeof figure->caption - used,
-                 " In all, a step on %d devices moves %.1f MiB with DP and %.1f MiB with DDP.", n, dp, ddp);
-}
 
 static void describe(const struct view *view, const struct kind *kind, struct figure *figure)
 {
@@ -266,9 +263,14 @@ static void describe(const struct view *view, const struct kind *kind, struct fi
     snprintf(figure->title, sizeof figure->title, "%s: %s, %s %zu, %s%s", kind->title, view->workload->name,
              weak ? "batch per device" : "global batch", view->workload->batch, number, machine);
     snprintf(figure->caption, sizeof figure->caption, "%s", kind->caption);
-    if (kind->write == write_traffic)
-        add_totals(view, figure);
     figure->band = kind->band;
+    figure->folded = kind->folded;
+    struct text text;
+    text_open(&text);
+    kind->tell(view, &(struct speaker){text.out, MANNER_CAPTION});
+    text_close(&text);
+    snprintf(figure->takeaway, sizeof figure->takeaway, "%s", text.data);
+    free(text.data);
 }
 
 static int write_one(const struct view *view, const struct kind *kind, const char *folder, struct figure *figure)

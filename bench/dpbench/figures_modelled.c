@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "explain.h"
 #include "modelled.h"
 #include "report.h"
 #include "sys/file.h"
@@ -68,7 +69,7 @@ static int write_throughput(const struct subject *of, FILE *out)
 static const char *const phases[] = {"forward", "loss",   "backward",          "update", "scatter", "replicate",
                                      "gather",  "reduce", "allreduce_exposed", "host",   "wait",    "other"};
 #define PHASES (sizeof phases / sizeof *phases)
-#define PHASES_OF_A_STEP (PHASES - 1) /* `other`, copies into buckets, is a part of the backward pass there */
+#define PHASES_OF_A_STEP (PHASES - 1) /* `other`, copies out of buckets, is a part of the backward pass there */
 
 static int print_breakdown(const struct subject *of, const char *strategy, const char *label, int gpus, FILE *out)
 {
@@ -148,21 +149,26 @@ static const struct kind {
     const char *name, *title, *caption;
     bool all_devices;
     int (*write)(const struct subject *of, FILE *out); /* returns the rows written; 0: no figure */
+    void (*tell)(const struct results *results, const struct workload *workload, const struct modelled_machine *machine,
+                 const struct speaker *to); /* its take-away */
 } kinds[] = {
     {"throughput", "Throughput and speed-up",
-     "Weak scaling: the batch per device stays the same, so the ideal is N times the samples of one device.", false,
-     write_throughput},
+     "Higher is better. Weak scaling: the batch per device stays the same, so the ideal (dotted) is N times the "
+     "samples of single (dashed).",
+     false, write_throughput, tell_modelled_throughput},
     {"timeline", "One step on each device",
-     "DP above, DDP below, on one scale. DP: device 0 sends, gathers, computes the loss of all and reduces, while the "
-     "others wait. DDP: a thick line computes, the thin one under it moves bytes: each block is a bucket, reduced "
-     "while "
-     "the backward pass goes on.",
-     true, write_timeline},
+     "DP's devices above, DDP's below, on one scale of time; white: the device waits. Under each of DDP's devices a "
+     "thin line shows its all-reduces, a block a bucket. Copy from bucket: an all-reduced gradient back to where the "
+     "update reads it.",
+     true, write_timeline, tell_timeline},
     {"breakdown", "Where a step's time goes",
-     "The slowest device, phase by phase: cold colours compute, warm ones move data that nothing hides.", false,
-     write_breakdown},
-    {"utilization", "Busy time of each device", "Share of the replayed time in which the device computed.", true,
-     write_utilization},
+     "The slowest device, phase by phase: blue and green compute, yellow to wine move data (all-reduce: the part "
+     "that no computing hides).",
+     false, write_breakdown, tell_modelled_breakdown},
+    {"utilization", "Busy time of each device",
+     "Share of the replayed time in which the device's compute engine ran; copies between devices and collectives do "
+     "not count.",
+     true, write_utilization, tell_modelled_utilization},
 };
 
 static void describe(const struct subject *of, const struct kind *kind, struct figure *figure)
@@ -177,6 +183,12 @@ static void describe(const struct subject *of, const struct kind *kind, struct f
     snprintf(figure->title, sizeof figure->title, "%s: %s, %zu per device, %smodelled on %s", kind->title,
              of->workload->name, of->workload->modelled_batch, number, of->machine->title);
     snprintf(figure->caption, sizeof figure->caption, "Modelled on %s. %s", of->machine->title, kind->caption);
+    struct text text;
+    text_open(&text);
+    kind->tell(of->results, of->workload, of->machine, &(struct speaker){text.out, MANNER_CAPTION});
+    text_close(&text);
+    snprintf(figure->takeaway, sizeof figure->takeaway, "%s", text.data);
+    free(text.data);
 }
 
 /* 1: written; 0: nothing to show; -1: the folder can't be written (reported). */

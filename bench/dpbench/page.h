@@ -20,7 +20,8 @@ void page_number(FILE *out, double value, int digits);
 
 /* One figure with its caption: the picture inside the page, or that it was not drawn. */
 void page_figure(const struct page *page, const struct figure *figure, FILE *out);
-void page_figures(const struct page *page, int band, FILE *out);
+/* Those of a band that are shown at once, or those on demand. */
+void page_figures(const struct page *page, int band, bool folded, FILE *out);
 
 /* ---- report_modelled.c ---- */
 

@@ -200,19 +200,34 @@ static void put_settings(const struct page *page, FILE *out)
 
 /* ---- the template ---------------------------------------------------------------------------- */
 
-static void put_verdict(const struct page *page, FILE *out)
+static void put_headline(const struct page *page, FILE *out)
 {
-    explain_verdict(page->results, out);
+    explain_page(page->results, EXPLAINED_HEADLINE, out);
+}
+
+static void put_points(const struct page *page, FILE *out)
+{
+    explain_page(page->results, EXPLAINED_POINTS, out);
+}
+
+static void put_words(const struct page *page, FILE *out)
+{
+    explain_page(page->results, EXPLAINED_TIMES, out);
 }
 
 static void put_band1(const struct page *page, FILE *out)
 {
-    page_figures(page, 1, out);
+    page_figures(page, 1, false, out);
 }
 
 static void put_band3(const struct page *page, FILE *out)
 {
-    page_figures(page, 3, out);
+    page_figures(page, 3, false, out);
+}
+
+static void put_band3_folded(const struct page *page, FILE *out)
+{
+    page_figures(page, 3, true, out);
 }
 
 static void put_band2(const struct page *page, FILE *out)
@@ -224,8 +239,10 @@ static const struct mark {
     const char *name;
     void (*put)(const struct page *page, FILE *out);
 } marks[] = {
-    {"VERDICT", put_verdict},   {"SETTINGS", put_settings},   {"BAND1_FIGURES", put_band1}, {"BAND1_ROWS", put_facts},
-    {"FAILURES", put_failures}, {"BAND3_FIGURES", put_band3}, {"BAND3_ROWS", put_times},    {"BAND2", put_band2},
+    {"HEADLINE", put_headline},   {"POINTS", put_points},       {"SETTINGS", put_settings},
+    {"BAND1_FIGURES", put_band1}, {"BAND1_ROWS", put_facts},    {"FAILURES", put_failures},
+    {"BAND2", put_band2},         {"BAND3_FIGURES", put_band3}, {"BAND3_FOLDED", put_band3_folded},
+    {"BAND3_WORDS", put_words},   {"BAND3_ROWS", put_times},
 };
 
 /* The next @ before a capital letter: CSS has others. */

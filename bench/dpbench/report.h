@@ -17,11 +17,12 @@ int report_make(const char *folder, const char *plots);
 /* ---- figures.c: data for gnuplot, and running it --------------------------------------------- */
 
 struct figure {
-    char name[64];     /* "memory-mlp": NAME.tsv, NAME.svg, NAME.png */
-    char script[32];   /* "memory.gp" */
-    char title[160];   /* above the picture, in the picture */
-    char caption[500]; /* below it in the report: how to read it */
-    int band;          /* 1: true on any machine, 2: modelled, 3: measured here */
+    char name[64];      /* "memory-mlp": NAME.tsv, NAME.svg, NAME.png */
+    char script[32];    /* "memory.gp" */
+    char title[160];    /* above the picture, in the picture */
+    char takeaway[700]; /* below it in the report: the one sentence that it is there for; may be empty */
+    char caption[500];  /* then: how to read it */
+    int band;           /* 1: true on any machine, 2: modelled, 3: measured here */
     /* band 2 */
     const char *machine, *workload; /* their names */
     bool folded;                    /* shown on demand */
@@ -39,13 +40,19 @@ int figures_write_modelled(const struct results *results, const char *folder, st
 /* Runs gnuplot for each. Returns 0 if all pictures were made, EXIT_RESOURCE if not (reported). */
 int figures_draw(const struct figure *figures, int count, const char *folder, const char *plots);
 
-/* ---- explain.c: the verdict in words --------------------------------------------------------- */
+/* ---- explain.c: what the tables say in words ------------------------------------------------- */
 
-/* Paragraphs of HTML: equality, bytes and the busiest link, what fills device 0, which is faster here and whether that
- * says anything about GPUs. Nothing is claimed that a table does not hold. */
-void explain_verdict(const struct results *results, FILE *out);
+enum explained {
+    EXPLAINED_HEADLINE, /* paragraphs, one a band */
+    EXPLAINED_POINTS,   /* list items: what else to know at once */
+    EXPLAINED_MODELLED, /* list items: band 2 in full */
+    EXPLAINED_TIMES     /* list items: band 3 in full */
+};
 
-/* The same as lines of plain text, for the terminal. */
+/* HTML. Nothing is claimed that a table does not hold. */
+void explain_page(const struct results *results, enum explained part, FILE *out);
+
+/* All of it as lines of plain text, for the terminal; the headline last. */
 void explain_print(const struct results *results, FILE *out);
 
 #endif

@@ -60,7 +60,7 @@ static void put_error(const struct page *page, FILE *out)
 static const char table_head[] =
     "<div class=\"wide\"><table><tr><th>workload</th><th>strategy</th><th class=\"n\">N</th>"
     "<th class=\"n\">global batch</th><th class=\"n\">step ms</th><th class=\"n\">alpha-beta ms</th>"
-    "<th class=\"n\">samples/s</th><th class=\"n\">speed-up</th><th class=\"n\">bytes, exposed ms</th>"
+    "<th class=\"n\">samples/s</th><th class=\"n\">speed-up</th><th class=\"n\">moving data ms</th>"
     "<th class=\"n\">device 0 MiB</th>"
     "<th class=\"n\">others MiB</th><th class=\"n\">device 0 busy %</th>"
     "<th class=\"n\">all busy %</th></tr>\n";
@@ -141,6 +141,11 @@ void page_modelled(const struct page *page, FILE *out)
         return;
     }
     put_error(page, out);
+    fputs("<details><summary>All comparisons of this band in words; what an interpreter's launch lock would "
+          "add</summary>\n<ul>\n",
+          out);
+    explain_page(page->results, EXPLAINED_MODELLED, out);
+    fputs("</ul></details>\n", out);
     for (int m = 0; m < modelled_machine_count; m++) {
         const struct modelled_machine *machine = &modelled_machines[m];
         if (!has_rows(page, machine))

@@ -103,11 +103,13 @@ int view_pair(const struct view *view, int gpus, const char *left, const char *r
     return -1;
 }
 
+#define LEAST 0.005 /* half of the last digit that is printed */
+
 enum seen seen(double low, double high)
 {
     if (!isfinite(low) || !isfinite(high))
         return SEEN_UNKNOWN;
-    return low > 1 ? SEEN_ABOVE : high < 1 ? SEEN_BELOW : SEEN_NONE;
+    return low >= 1 + LEAST ? SEEN_ABOVE : high <= 1 - LEAST ? SEEN_BELOW : SEEN_NONE;
 }
 
 enum seen view_overlap(const struct view *view, int gpus)

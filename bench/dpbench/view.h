@@ -38,7 +38,8 @@ bool view_oversubscribed(const struct view *view, const char *strategy, int gpus
 /* The row of pairs.csv; -1: none. */
 int view_pair(const struct view *view, int gpus, const char *left, const char *right);
 
-/* What an interval round a ratio says of the two sides. */
+/* What an interval round a ratio says of the two sides. An end that is 1.00 with two digits, as it is printed, holds 1.
+ */
 enum seen {
     SEEN_UNKNOWN, /* no interval: one round */
     SEEN_NONE,    /* it holds 1 */

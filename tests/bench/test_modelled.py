@@ -121,11 +121,13 @@ class Modelled(unittest.TestCase):
     def test_sentences_come_from_the_numbers(self):
         done = self.sweep()
         lines = [l for l in done.stdout.splitlines() if l.startswith("Modelled on")]
-        self.assertEqual(len(lines), 2)
+        self.assertEqual(len(lines), 2 + 2, "in full, and in the headline")
+        self.assertRegex(lines[3], r"^Modelled on 8 x A100.*\(band 2: how far to trust it\)\. DDP is modelled faster on all 8 devices: 2\.33 times on "
+                                   r"gpt2-124m\. On gpt2-124m DP, of 233 ms a step, spends 140 ms more on gathering the outputs")
         self.assertIn("N = 8: DDP is modelled 2.33 times as fast as DP, because DP, of 233 ms a step, spends 140 ms more on gathering "
                       "the outputs", lines[1])
         self.assertIn("(speed-up over one device: DP 3.19, DDP 7.44)", lines[1])
-        lock, = (l for l in done.stdout.splitlines() if l.startswith("A launch lock") and "a100x8" in l)
+        lock, = (l for l in done.stdout.splitlines() if l.startswith("A launch lock") and "8 x A100" in l)
         self.assertIn("gpt2-124m 21 % with DP, 0 % with DDP", lock)
         self.assertIn("not yet checked against published ladders", self.read("report.html"))
         os.mkdir(os.path.join(self.folder, "docs"))
@@ -133,6 +135,24 @@ class Modelled(unittest.TestCase):
             f.write("# Fidelity\n\n| no predictions: 1 |\n17 predictions: 8 within 5 %, worst 49.2 %.\nMore.\n")
         subprocess.run([DPBENCH, "report", self.out, self.plots], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
         self.assertIn("other machines and programs: 17 predictions: 8 within 5 %, worst 49.2 %. Each stands", self.read("report.html"))
+
+    def test_no_winner_within_the_models_error(self):
+        done = self.sweep(FIXTURE_REPLAY="close")
+        lines = [l for l in done.stdout.splitlines() if l.startswith("Modelled on")]
+        for line in lines[:2]:
+            self.assertIn("no winner: DP's step / DDP's is modelled 1.05, and the model may be off by 5 %", line)
+        for line in lines[2:]:
+            self.assertIn("No winner on gpt2-124m (DP's step / DDP's 1.05, within the model's error).", line)
+            self.assertNotIn("faster", line)
+
+    def test_what_stands_beside_a_figure_is_what_it_shows(self):
+        self.sweep()
+        page = self.read("report.html")
+        self.assertIn("Modelled: a step takes 233 ms with DP and 100 ms with DDP. DDP all-reduces 2 buckets in 20 ms, of which 20 ms (100 %) lie "
+                      "beside its computing", page)
+        self.assertIn("of DP&#39;s 233 ms a step, 140 ms (60 %) move data that no computing hides; of DDP&#39;s 100 ms, 7 ms (7 %)".replace("&#39;", "'"),
+                      page.replace("&#39;", "'"))
+        self.assertIn("Modelled: DP's device 0 is busy 90 % of the step, the others 90 %; DDP's", page.replace("&#39;", "'"))
 
     def test_clocks_never_meet(self):
         """A measured figure and a modelled one of the same workload: each has its own rows."""

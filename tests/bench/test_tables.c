@@ -20,6 +20,7 @@
 #include "run/statistics.h"
 #include "sys/exit_codes.h"
 #include "text.h"
+#include "view.h"
 
 static char folder[64];
 
@@ -222,6 +223,18 @@ static void cut_lines_are_refused(void **state)
     }
 }
 
+/* What is printed as 1.00 is no difference, whatever its further digits say. */
+static void an_interval_that_holds_1_names_no_side(void **state)
+{
+    (void)state;
+    assert_int_equal(seen(0.9, 1.1), SEEN_NONE);
+    assert_int_equal(seen(1.004, 1.02), SEEN_NONE);
+    assert_int_equal(seen(0.93, 0.996), SEEN_NONE);
+    assert_int_equal(seen(1.006, 1.02), SEEN_ABOVE);
+    assert_int_equal(seen(0.93, 0.994), SEEN_BELOW);
+    assert_int_equal(seen(NAN, NAN), SEEN_UNKNOWN);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -232,6 +245,7 @@ int main(void)
         cmocka_unit_test(medians_and_spread_are_known),
         cmocka_unit_test(an_interval_is_the_same_each_time_and_holds_the_median),
         cmocka_unit_test(the_rank_test_gives_known_values),
+        cmocka_unit_test(an_interval_that_holds_1_names_no_side),
         cmocka_unit_test(lines_are_read),
         cmocka_unit_test(cut_lines_are_refused),
     };
