@@ -4,6 +4,8 @@
  */
 #include "run/options_table.h"
 
+#include <string.h>
+
 #define MEMBER(name) offsetof(struct options, name)
 
 const struct option_row option_rows[] = {
@@ -144,6 +146,15 @@ const struct option_row option_rows[] = {
 const size_t option_row_count = sizeof option_rows / sizeof option_rows[0];
 _Static_assert(sizeof option_rows / sizeof option_rows[0] <= OPTION_ROWS_MAX,
                "options.c marks the rows given in OPTION_ROWS_MAX places");
+
+const struct option_row *option_named(const char *name)
+{
+    const struct option_row *row = option_rows;
+
+    while (strcmp(row->name, name) != 0)
+        row++;
+    return row;
+}
 
 void options_set_defaults(struct options *options, const char *program)
 {
