@@ -70,6 +70,7 @@ struct engine {
     struct trace trace;
     bool scaled; /* fp16: there is a loss scale */
     bool verified;
+    bool json_refused; /* there is no writing to --json, and that has been said */
     struct options tried;                /* --find-batch: what `options` points to, with the batch that is tried */
     size_t found_batch;                  /* per device; 0: not looked for */
     size_t device_bytes;                 /* that each device may hold; likewise */

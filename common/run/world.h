@@ -31,6 +31,8 @@ struct world world_alone(void);
 /* All ranks return the same: 0 if all say 0, else the exit code of the first rank that does not. So no rank goes on to
  * a collective that another one has given up. */
 int world_agree(struct world *world, int status);
+/* Likewise; *who := that rank. This rank's own number if nobody failed or the others can't be asked. */
+int world_agree_who(struct world *world, int status, int *who);
 
 /* Gathers items of which each rank may have another number. On rank 0 *all is a new array of all ranks' items in rank
  * order (the caller frees; NULL if there are none) and *total their number; elsewhere NULL and 0. */
