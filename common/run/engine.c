@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "gpu/backend.h"
 #include "run/checkpoint.h"
@@ -18,6 +19,15 @@
 #include "sys/exit_codes.h"
 #include "sys/file.h"
 #include "sys/log.h"
+
+void engine_reach(const struct engine *engine, enum progress_phase phase, uint64_t step)
+{
+    const struct world *world = engine->world;
+
+    place_reach(phase, step);
+    if (world->reach)
+        world->reach(world->rank, phase, step);
+}
 
 /* ---- open -------------------------------------------------------------------------------------------------------- */
 
@@ -56,6 +66,7 @@ static void set_schedule(struct engine *engine)
     struct optimizer *optimizer = engine->strategy->optimizer(engine->state);
     uint64_t end = engine->step + (uint64_t)engine->warmup + (uint64_t)engine->steps;
 
+    place_set_last_step(end);
     if (options->optimizer.total_updates == 0)
         optimizer->settings.total_updates = end < INT32_MAX ? (int)end : INT32_MAX;
 }
@@ -133,6 +144,7 @@ static int open_strategy(struct engine *engine)
     char cpuset[DEVICE_TEXT];
     struct cudaDeviceProp properties;
 
+    engine_reach(engine, PROGRESS_OPEN, 0);
     TRY(engine->strategy->open(&engine->state, &run));
     engine->scaled = engine->strategy->optimizer(engine->state)->scaled;
     int device = engine->strategy->replica(engine->state, 0)->device;
@@ -266,6 +278,8 @@ static int run_all(struct engine *engine, struct results *results)
 
 static void close_all(struct engine *engine)
 {
+    if (engine->complete) /* else it is told where it failed */
+        engine_reach(engine, PROGRESS_CLOSE, engine->step);
     if (engine->state)
         engine->strategy->close(engine->state, !engine->complete);
     trace_close(&engine->trace);
@@ -290,11 +304,24 @@ int engine_run(const struct strategy *strategy, const struct options *options, s
             world->reported(status);
     }
     results_close(&results);
+    if (status == EXIT_TIME_LIMIT) { /* a device may be at work for ever: nothing is closed (engine_leave) */
+        if (world->blame && gpu_device_is_lost())
+            world->blame(world->rank, world->rank);
+        return status;
+    }
     close_all(&engine);
     int finished = gpu_finish();
     if (finished && !status && options->json && !world->reported) /* where a launcher looks on, it tells */
         (void)engine_report_failure(strategy, options, finished);
     return status ? status : finished;
+}
+
+void engine_leave(int status)
+{
+    (void)fflush(stdout);
+    if (status == EXIT_TIME_LIMIT)
+        _exit(status);
+    exit(status);
 }
 
 int engine_report_failure(const struct strategy *strategy, const struct options *options, int status)

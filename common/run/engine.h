@@ -81,6 +81,11 @@ struct engine {
     char device_name[DEVICE_TEXT];
 };
 
+/* ---- engine.c ---- */
+
+/* Tells where this rank stands (place.h). */
+void engine_reach(const struct engine *engine, enum progress_phase phase, uint64_t step);
+
 /* ---- engine_train.c ---- */
 
 /* One update, from the batch's indices to idle devices; *result is this rank's. A global batch of 0 is skipped. */

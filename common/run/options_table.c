@@ -97,7 +97,7 @@ const struct option_row option_rows[] = {
     {"cores-per-device", OPTION_INTEGER, FOR_BOTH, SCOPE_LOCAL, MEMBER(cores_per_device), 1, 1024, .value = "C",
      .meaning = "soft GPUs: cores of each (default: usable cores / N, at least 1)"},
     {"timeout", OPTION_REAL, FOR_BOTH, SCOPE_RUN, MEMBER(timeout), 0.1, 86400, .key = "timeout", .value = "SEC",
-     .meaning = "limit of a collective; with CUDA also of a step"},
+     .meaning = "limit of a collective, and of a step (soft GPUs: in which no device ends a task)"},
     {"shape-only", OPTION_FLAG, FOR_BOTH, SCOPE_RUN, MEMBER(shape_only), .key = "shape_only",
      .meaning = "soft GPUs: record the graph and compute nothing"},
     {"find-batch", OPTION_FLAG, FOR_BOTH, SCOPE_RUN, MEMBER(find_batch), .key = "find_batch",

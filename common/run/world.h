@@ -9,6 +9,9 @@
 #define RUN_WORLD_H
 
 #include <stddef.h>
+#include <stdint.h>
+
+#include "run/place.h"
 
 struct world {
     int rank, size;
@@ -20,7 +23,9 @@ struct world {
     int (*broadcast)(struct world *world, void *data, size_t bytes);
     /* Rank 0: its --json is written, and tells of this exit code. NULL: nobody wants to know. */
     void (*reported)(int status);
-    /* This rank leaves because another one has failed. NULL: nobody wants to know. */
+    /* This rank has come to this phase and step (from 1; 0: before the first). NULL: nobody looks on. */
+    void (*reach)(int rank, enum progress_phase phase, uint64_t step);
+    /* This rank leaves because `failed` has failed: another one, or this one if it is sure. NULL: nobody wants to know. */
     void (*blame)(int rank, int failed);
     void *state;
 };
