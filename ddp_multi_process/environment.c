@@ -140,6 +140,12 @@ int environment_read(struct environment *environment, int local_rank_option)
     for (size_t i = 0; !names && i < sizeof(launchers) / sizeof(launchers[0]); i++)
         if (getenv(launchers[i].rank))
             names = &launchers[i];
+    if (!names && local_rank_option >= 0) {
+        log_error("--local-rank %d: has no effect without a launcher's variables; expected RANK and WORLD_SIZE, or "
+                  "those of srun, Open MPI or MPICH",
+                  local_rank_option);
+        return EXIT_USAGE;
+    }
     if (!names)
         return EXIT_OK;
     int status = read_ranks(environment, names, local_rank_option);

@@ -32,8 +32,8 @@ struct environment {
     int listen_fd, progress_fd, lifeline_fd; /* -1: none */
 };
 
-/* Reads and checks everything; --local_rank (option, -1: not given) counts when LOCAL_RANK is not set. Numbers are
- * parsed whole. Returns 0, or EXIT_USAGE (reported: variable, value and what is allowed). */
+/* Reads and checks everything; --local_rank (option, -1: not given) counts when LOCAL_RANK is not set, and is
+ * refused where no launcher's variables are. Numbers are parsed whole. Returns 0, or EXIT_USAGE (reported: variable, value and what is allowed). */
 int environment_read(struct environment *environment, int local_rank_option);
 
 /* The port for the launcher's own rendezvous: MASTER_PORT if it is set, else 0 (the system chooses). 0 or EXIT_USAGE.

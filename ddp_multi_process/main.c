@@ -99,6 +99,7 @@ static int run_rank(struct options *options, const struct environment *environme
     if (!status)
         status = engine_configure(options, environment->local_world_size);
     world.reported = progress_set_reported;
+    world.reach = progress_reach;
     world.blame = progress_blame;
     if (!status)
         status = engine_run(&strategy_ddp, options, &world);
@@ -131,5 +132,7 @@ int main(int argc, char **argv)
     if (status)
         return status;
     log_note();
-    return environment.source ? run_rank(&options, &environment) : launch_ranks(&options, argv);
+    if (!environment.source)
+        return launch_ranks(&options, argv);
+    engine_leave(run_rank(&options, &environment));
 }

@@ -23,13 +23,6 @@ struct entry {
 static struct entry *page; /* of the process: set once, before any rank runs in it */
 static int page_ranks;
 
-const char *progress_phase_name(enum progress_phase phase)
-{
-    static const char *const names[PROGRESS_PHASES] = {"start",  "rendezvous", "open",  "step",
-                                                       "finish", "evaluation", "close", "end"};
-    return names[phase];
-}
-
 static int map_page(int fd, int ranks)
 {
     void *mapped = mmap(NULL, (size_t)ranks * sizeof(struct entry), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -10,19 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum progress_phase {
-    PROGRESS_START, /* not yet at the rendezvous */
-    PROGRESS_RENDEZVOUS,
-    PROGRESS_OPEN,   /* device, model, first broadcast */
-    PROGRESS_STEP,   /* enqueuing a step: `step` counts from 1, verification and warm-up included */
-    PROGRESS_FINISH, /* waiting for the device */
-    PROGRESS_EVALUATION,
-    PROGRESS_CLOSE, /* training is over: saving, closing */
-    PROGRESS_END,   /* about to leave with its exit code */
-    PROGRESS_PHASES,
-};
-
-const char *progress_phase_name(enum progress_phase phase); /* "start", "rendezvous", ... */
+#include "run/place.h"
 
 /* The launcher makes the page (a memfd; *fd is close-on-exec), a rank attaches what it inherited (closes fd). 0, or
  * EXIT_RESOURCE (reported). Both at most once a process; a process that has no page tells nobody. */
@@ -37,7 +25,8 @@ void progress_reach(int rank, enum progress_phase phase, uint64_t step);
 void progress_set_reported(int status);
 bool progress_failure_reported(void);
 
-/* A rank is about to leave because another one (-1: none) has left. Whom does it name? -1: nobody. */
+/* A rank is about to leave because another one (-1: none) has left, or because its own device never finished (itself).
+ * Whom does it name? -1: nobody. */
 void progress_blame(int rank, int left);
 int progress_blamed(int rank);
 

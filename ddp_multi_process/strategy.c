@@ -15,7 +15,6 @@
 #include "gpu/backend.h"
 #include "kernels/kernels.h"
 #include "nn/loss.h"
-#include "progress.h"
 #include "reducer.h"
 #include "run/feed.h"
 #include "run/schedule.h"
@@ -42,7 +41,6 @@ struct ddp {
     int loss_count;
     int micro_batches; /* of the step so far */
     size_t samples;
-    uint64_t step; /* from 1: for the progress page */
 };
 
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
@@ -50,8 +48,6 @@ struct ddp {
 static void ddp_close(void *state, bool failed)
 {
     struct ddp *ddp = state;
-    if (!failed) /* else the launcher is told where it failed */
-        progress_reach(ddp->world->rank, PROGRESS_CLOSE, ddp->step);
     (void)cudaSetDevice(ddp->device);
     if (ddp->comm) /* after a failure a collective may be under way that never ends */
         (void)(failed ? ncclCommAbort(ddp->comm) : ncclCommDestroy(ddp->comm));
@@ -189,7 +185,6 @@ static int ddp_open(void **state, const struct run *run)
     }
     *ddp = (struct ddp){
         .options = run->options, .model = run->model, .world = run->world, .device = run->world->local_rank};
-    progress_reach(run->world->rank, PROGRESS_OPEN, 0);
     int status = open_all(ddp, run);
     if (status) {
         ddp_close(ddp, true);
@@ -270,8 +265,6 @@ static int enqueue_step(struct ddp *ddp, const struct batch *batch)
     struct piece piece = chunk_piece(batch->count, ddp->world->size, ddp->world->rank);
     GPU_TRY(cudaSetDevice(ddp->device));
     if (batch->first) {
-        ddp->step = batch->step + 1;
-        progress_reach(ddp->world->rank, PROGRESS_STEP, ddp->step);
         ddp->micro_batches = 0;
         ddp->samples = 0;
         TRY(timeline_begin(&ddp->timeline, ddp->replica.compute));
@@ -300,7 +293,6 @@ static int ddp_step(void *state, const struct batch *batch)
 static int ddp_finish(void *state, struct step_result *result)
 {
     struct ddp *ddp = state;
-    progress_reach(ddp->world->rank, PROGRESS_FINISH, ddp->step);
     *result = (struct step_result){.samples = ddp->samples};
     TRY(gpu_stream_finish(ddp->replica.compute, ddp->comm, ddp->options->timeout));
     feed_release(&ddp->feed);
@@ -314,7 +306,6 @@ static int ddp_evaluate(void *state, const uint32_t *indices, size_t count, stru
     struct ddp *ddp = state;
     struct replica *replica = &ddp->replica;
     struct loss *loss = &ddp->losses[0];
-    progress_reach(ddp->world->rank, PROGRESS_EVALUATION, ddp->step);
     *evaluation = (struct evaluation){0};
     GPU_TRY(cudaSetDevice(ddp->device));
     TRY(buffers_before_forward(&ddp->buffers, false));

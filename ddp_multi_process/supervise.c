@@ -94,12 +94,13 @@ static void kill_all(struct watch *watch)
 
 /* The first cause counts. But a rank that left by itself may have done so because another one died: when that one's
  * death arrives a moment later (connections close before the process has ended), by a signal that is not ours or of
- * the rank that was named, it is the cause. */
+ * the rank that was named, it is the cause; so is a rank that names itself: the others waited for its device. */
 static void blame(struct watch *watch, const struct cause *cause)
 {
     const struct cause *before = &watch->cause;
     bool first = before->exit_code == 0;
-    if (first || (before->by_exit_code && (!cause->by_exit_code || progress_blamed(before->rank) == cause->rank)))
+    bool named = progress_blamed(before->rank) == cause->rank || progress_blamed(cause->rank) == cause->rank;
+    if (first || (before->by_exit_code && (!cause->by_exit_code || named)))
         watch->cause = *cause;
 }
 

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "sys/clock.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
 
@@ -19,19 +18,19 @@ static struct {
     const struct strategy *strategy;
     const struct options *options;
     sigset_t signals;
-    double start_s;
 } watch;
 
 static void *wait_for_signal(void *nothing)
 {
+    char where[128];
     int number = 0;
     (void)nothing;
     while (sigwait(&watch.signals, &number) != 0)
         ;
     pthread_sigmask(SIG_UNBLOCK, &watch.signals, NULL);
     int code = EXIT_SIGNAL + number;
-    log_error("interrupted by signal %d (SIG%s) after %.2f s; exit code %d", number, sigabbrev_np(number),
-              clock_seconds() - watch.start_s, code);
+    place_describe(where, sizeof where);
+    log_error("interrupted by signal %d (SIG%s); %s; exit code %d", number, sigabbrev_np(number), where, code);
     (void)engine_report_failure(watch.strategy, watch.options, code);
     _exit(code); /* the devices may be at work: nothing is waited for */
 }
@@ -43,7 +42,6 @@ int interrupt_watch(const struct strategy *strategy, const struct options *optio
 
     watch.strategy = strategy;
     watch.options = options;
-    watch.start_s = clock_seconds();
     sigemptyset(&watch.signals);
     for (size_t i = 0; i < sizeof watched / sizeof watched[0]; i++) {
         struct sigaction action;

@@ -20,11 +20,14 @@ int main(int argc, char **argv)
     if (status)
         return status < 0 ? EXIT_OK : status;
     const struct strategy *strategy = !strcmp(options.strategy, "single") ? &strategy_single : &strategy_dp;
+    place_begin();
     TRY(interrupt_watch(strategy, &options));
     TRY(engine_configure(&options, options.gpus));
     if (options.device_count)
         return engine_print_device_count();
     TRY(copies_refuse("without mpirun, or start ddp-train"));
     log_note();
-    return engine_run(strategy, &options, &world);
+    status = engine_run(strategy, &options, &world);
+    place_tell_end(status);
+    engine_leave(status);
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "config.h"
+#include "sys/decimal.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
 #include "sys/nearest.h"
@@ -86,12 +87,11 @@ static int refuse(const char *option, const char *found, const char *expected)
     return EXIT_USAGE;
 }
 
-/* The whole text is a number from low to high (the program never leaves the C locale). */
+/* The whole text is a decimal number from low to high. */
 static int read_number(const char *option, const char *text, double low, double high, double *value)
 {
-    char expected[64], *end = NULL;
-    *value = text ? strtod(text, &end) : 0;
-    if (text && end != text && !*end && *value >= low && *value <= high)
+    char expected[64];
+    if (decimal_read(text, value) && *value >= low && *value <= high)
         return EXIT_OK;
     snprintf(expected, sizeof(expected), "a number from %.10g to %.10g", low, high);
     return refuse(option, text, expected);

@@ -5,9 +5,11 @@
  */
 #include "data/dataset.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "data/cifar.h"
 #include "sys/exit_codes.h"
@@ -17,7 +19,18 @@ static int open_folder(struct dataset *dataset, const char *folder)
 {
     const struct cifar_format *cifar = cifar_recognize(folder);
 
-    return cifar ? dataset_open_cifar(dataset, folder, cifar) : dataset_open_mnist(dataset, folder);
+    if (cifar)
+        return dataset_open_cifar(dataset, folder, cifar);
+    if (mnist_recognize(folder))
+        return dataset_open_mnist(dataset, folder);
+    if (access(folder, X_OK) != 0)
+        log_error("data '%s': the folder can't be looked into: %s", folder, strerror(errno));
+    else
+        log_error("data '%s': none of the expected files found in the folder: MNIST's (train-images-idx3-ubyte, "
+                  "train-labels-idx1-ubyte, t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte, plain or .gz), CIFAR-10's "
+                  "(data_batch_1.bin to data_batch_5.bin, test_batch.bin) or CIFAR-100's (train.bin, test.bin)",
+                  folder);
+    return EXIT_BAD_FILE;
 }
 
 static int open_by_name(struct dataset *dataset, const char *what, uint64_t seed)

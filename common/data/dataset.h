@@ -76,6 +76,7 @@ void dataset_gather(const struct dataset *dataset, const uint32_t *indices, size
 
 int dataset_open_digits(struct dataset *dataset);
 int dataset_open_mnist(struct dataset *dataset, const char *folder);
+bool mnist_recognize(const char *folder); /* does it hold one of MNIST's files, under any of their names? */
 int dataset_open_text(struct dataset *dataset, const char *path);
 void dataset_open_synthetic(struct dataset *dataset, uint64_t seed);
 

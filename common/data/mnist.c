@@ -32,15 +32,33 @@ static int name_file(char *path, size_t path_size, const char *folder, const cha
     return EXIT_BAD_FILE;
 }
 
-/* The first name that exists; if none does, the first one is the one to tell. */
-static int find_file(char *path, size_t path_size, const char *folder, const char *stem, int dimensions)
+/* path := the first name that exists. *exists: is there one? If not, path is the first name of all. */
+static int find_file(char *path, size_t path_size, const char *folder, const char *stem, int dimensions, bool *exists)
 {
+    *exists = true;
     for (int form = 0; form < 4; form++) {
         int status = name_file(path, path_size, folder, stem, dimensions, form);
         if (status || access(path, F_OK) == 0)
             return status;
     }
+    *exists = false;
     return name_file(path, path_size, folder, stem, dimensions, 0);
+}
+
+bool mnist_recognize(const char *folder)
+{
+    static const struct {
+        const char *stem;
+        int dimensions;
+    } files[] = {{"train-images", 3}, {"train-labels", 1}, {"t10k-images", 3}, {"t10k-labels", 1}};
+    char path[1024];
+
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        bool exists = false;
+        if (find_file(path, sizeof path, folder, files[i].stem, files[i].dimensions, &exists) || exists)
+            return true; /* a path that is too long is told when the file is opened */
+    }
+    return false;
 }
 
 /* *memory := what idx points into: the file, or what was unpacked from it. A compressed file is known by how it begins,
@@ -49,8 +67,13 @@ static int read_idx(struct idx *idx, char *path, size_t path_size, const char *f
                     void **memory)
 {
     size_t bytes = 0;
-    int status = find_file(path, path_size, folder, stem, dimensions);
+    bool exists = false;
+    int status = find_file(path, path_size, folder, stem, dimensions, &exists);
 
+    if (!status && !exists) {
+        log_error("%s: not found, nor with .gz behind it or a '.' in the place of its last '-'", path);
+        return EXIT_BAD_FILE;
+    }
     if (!status)
         status = file_read(path, IDX_MAX_BYTES, memory, &bytes);
     if (status || !gzip_recognize(*memory, bytes))

@@ -16,7 +16,7 @@ struct gpu_settings {
     size_t device_memory;       /* bytes a device may hold; 0: all. Kept by memory.c on CUDA, by the device on soft */
     int cores_per_device;       /* soft only; 0: max(1, usable cores / devices used) */
     int devices_used;           /* devices of the node in use, for the default above */
-    double collective_limit_s;  /* deadline of each collective */
+    double collective_limit_s;  /* deadline of each collective; soft: of a device that ends no task, too */
     const char *record_path;    /* soft only; on CUDA: reported and refused with exit code 3 */
     bool shape_only;            /* soft only, likewise */
 };
@@ -51,10 +51,19 @@ typedef void gpu_traffic_visitor(void *context, const char *range, int from, int
 bool gpu_traffic_visit(gpu_traffic_visitor *visit, void *context);
 void gpu_traffic_reset(void);
 
-/* Waits until the stream is idle, at most limit_s; comm may be NULL. A collective that failed or outlived the limit is
- * reported with the ranks it names: EXIT_TIME_LIMIT for the limit, EXIT_CHECK_FAILED else; the communicator's owner
- * then ends it by ncclCommAbort. On CUDA polls (NCCL has no limit of its own); on soft the collective keeps the limit. */
+/* Waits until the stream is idle; comm may be NULL. On CUDA at most limit_s, by polling (NCCL has no limit of its own).
+ * On soft, where a step of a large model may take minutes, until no stream of the process has ended a task for
+ * collective_limit_s; every wait of the host keeps that limit, and so does each collective. A collective that failed or
+ * outlived the limit is reported with the ranks it names: EXIT_TIME_LIMIT for the limit, EXIT_CHECK_FAILED else; the
+ * communicator's owner then ends it by ncclCommAbort. */
 int gpu_stream_finish(cudaStream_t stream, ncclComm_t comm, double limit_s);
+
+/* Was it a device of this process that outlived the limit, and not a collective that waited for another one's? False
+ * where the backend can't tell (CUDA). */
+bool gpu_device_is_lost(void);
+
+/* For the tests of failures: what is enqueued behind this never runs. */
+int gpu_stall(cudaStream_t stream);
 
 /* For the record, if there is one (CUDA: nothing). A note says where the program stands and belongs to the task that the
  * thread enqueued last; docs/record.md lists them. A setting says what the run is. */

@@ -172,6 +172,24 @@ int gpu_stream_finish(cudaStream_t stream, ncclComm_t comm, double limit_s)
     }
 }
 
+bool gpu_device_is_lost(void)
+{
+    return false;
+}
+
+static void stall(void *nothing)
+{
+    (void)nothing;
+    for (;;)
+        clock_sleep(1);
+}
+
+int gpu_stall(cudaStream_t stream)
+{
+    GPU_TRY(cudaLaunchHostFunc(stream, stall, NULL));
+    return EXIT_OK;
+}
+
 void gpu_record_note(const char *what, const char *text, uint32_t number)
 {
     (void)what;

@@ -94,13 +94,17 @@ void gpu_traffic_reset(void)
     softTrafficReset();
 }
 
-/* The collectives keep the limit themselves: a late one fails and lets its stream go on. The stream then fails too; the
- * communicator's sentence is the better one. */
+/* The soft GPU keeps the limit itself (gpu_configure has told it). A late collective fails and lets its stream go on;
+ * the stream then fails too, and the communicator's sentence is the better one. */
 int gpu_stream_finish(cudaStream_t stream, ncclComm_t comm, double limit_s)
 {
     (void)limit_s;
     cudaError_t stopped = cudaStreamSynchronize(stream);
     ncclResult_t failure = ncclSuccess;
+    if (stopped == cudaErrorLaunchTimeout) {
+        log_error("%s", softErrorDetail());
+        return EXIT_TIME_LIMIT;
+    }
     if (comm)
         GPU_TRY(ncclCommGetAsyncError(comm, &failure));
     if (failure == ncclSuccess)
@@ -108,6 +112,17 @@ int gpu_stream_finish(cudaStream_t stream, ncclComm_t comm, double limit_s)
     const char *sentence = ncclGetLastError(comm);
     log_error("%s", sentence);
     return strncmp(sentence, "time limit", strlen("time limit")) == 0 ? EXIT_TIME_LIMIT : EXIT_CHECK_FAILED;
+}
+
+bool gpu_device_is_lost(void)
+{
+    return softDevicesLost();
+}
+
+int gpu_stall(cudaStream_t stream)
+{
+    GPU_TRY(softTestStall(stream));
+    return EXIT_OK;
 }
 
 void gpu_record_note(const char *what, const char *text, uint32_t number)

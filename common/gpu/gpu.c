@@ -28,6 +28,8 @@ int gpu_report_cuda(cudaError_t error, const char *call, const char *file, int l
         return EXIT_OK;
     report(cudaGetErrorName(error), cudaGetErrorString(error), vendor_error_detail(), call, file, line);
     (void)cudaGetLastError();
+    if (error == cudaErrorLaunchTimeout)
+        return EXIT_TIME_LIMIT;
     return vendor_is_resource_error(error) ? EXIT_RESOURCE : EXIT_CHECK_FAILED;
 }
 

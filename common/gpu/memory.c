@@ -177,7 +177,7 @@ void gpu_free(void *pointer)
         return;
     }
     cudaError_t freed = cudaFree(pointer);
-    if (freed == cudaErrorLaunchFailure)
+    if (freed == cudaErrorLaunchFailure || freed == cudaErrorLaunchTimeout)
         (void)cudaGetLastError(); /* an older failure of the device, told where it was waited for */
     else
         (void)gpu_report_cuda(freed, "cudaFree", __FILE__, __LINE__); /* a damaged guard is told here */

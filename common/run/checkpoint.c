@@ -142,14 +142,15 @@ enum {
     TEXT_STEP,
     TEXT_SEED,
     TEXT_GLOBAL_BATCH,
+    TEXT_SAMPLER,
     TEXT_LOSS_SCALE, /* fp16 alone: "65536 12 1": the scale, good steps since it changed, skipped steps */
     TEXTS
 };
 
-static const char *const text_keys[TEXTS] = {"format", "model", "optimizer",    "updates",
-                                             "step",   "seed",  "global_batch", "loss_scale"};
-static const char format[] = "dpbench checkpoint 2";
-static const char format_1[] = "dpbench checkpoint 1"; /* the same for a model without buffers, and it had no others */
+static const char *const text_keys[TEXTS] = {"format", "model",        "optimizer", "updates",   "step",
+                                             "seed",   "global_batch", "sampler",   "loss_scale"};
+/* 1 had no buffers, 2 did not say how samples were drawn: neither can be gone on with for certain. */
+static const char format[] = "dpbench checkpoint 3";
 
 /* "mlp inputs=784 width=1024 depth=4 classes=10": equal texts are equal models. */
 static void model_text(char *text, size_t size, const struct model *model)
@@ -213,6 +214,7 @@ static int write_file(const char *path, const struct state *state, const struct 
     snprintf(texts[TEXT_STEP], sizeof texts[0], "%" PRIu64, checkpoint->step);
     snprintf(texts[TEXT_SEED], sizeof texts[0], "%" PRIu64, checkpoint->seed);
     snprintf(texts[TEXT_GLOBAL_BATCH], sizeof texts[0], "%" PRIu64, checkpoint->global_batch);
+    snprintf(texts[TEXT_SAMPLER], sizeof texts[0], "%s", checkpoint->sampler);
     TRY(optimizer_read_control(optimizer, &control));
     snprintf(texts[TEXT_LOSS_SCALE], sizeof texts[0], "%.9g %d %d", (double)control.loss_scale, control.good_steps,
              control.skipped);
@@ -303,6 +305,19 @@ static int take_tensors(const char *path, const struct tensor_file *file, struct
     return EXIT_OK;
 }
 
+static int take_sampler(const char *path, const struct tensor_file *file, struct checkpoint *checkpoint)
+{
+    const char *found = tensors_metadata(file, text_keys[TEXT_SAMPLER]);
+
+    if (found && strlen(found) < sizeof checkpoint->sampler) {
+        snprintf(checkpoint->sampler, sizeof checkpoint->sampler, "%s", found);
+        return EXIT_OK;
+    }
+    log_error("%s: %s '%.200s' found, expected a text of at most %zu bytes", path, text_keys[TEXT_SAMPLER],
+              found ? found : "(none)", sizeof checkpoint->sampler - 1);
+    return EXIT_BAD_FILE;
+}
+
 /* A file without a loss scale (of a run in another precision) leaves this run's own. */
 static int take_control(const char *path, const struct tensor_file *file, const struct optimizer *optimizer,
                         uint64_t updates, struct update_control *control)
@@ -332,8 +347,7 @@ static int take_file(const char *path, const struct tensor_file *file, struct st
     char model[160];
 
     model_text(model, sizeof model, replica->model);
-    if (!tensors_metadata(file, text_keys[TEXT_FORMAT]) || strcmp(tensors_metadata(file, text_keys[TEXT_FORMAT]), format_1) != 0)
-        TRY(expect_text(path, file, TEXT_FORMAT, format));
+    TRY(expect_text(path, file, TEXT_FORMAT, format));
     TRY(expect_text(path, file, TEXT_MODEL, model));
     TRY(expect_text(path, file, TEXT_OPTIMIZER, optimizer_text(optimizer)));
     TRY(expect_number(path, file, TEXT_UPDATES, INT32_MAX, updates));
@@ -341,6 +355,7 @@ static int take_file(const char *path, const struct tensor_file *file, struct st
     TRY(expect_number(path, file, TEXT_STEP, UINT64_MAX, &checkpoint->step));
     TRY(expect_number(path, file, TEXT_SEED, UINT64_MAX, &checkpoint->seed));
     TRY(expect_number(path, file, TEXT_GLOBAL_BATCH, UINT64_MAX, &checkpoint->global_batch));
+    TRY(take_sampler(path, file, checkpoint));
     return take_tensors(path, file, state);
 }
 

@@ -13,11 +13,12 @@
 #include "nn/model.h"
 #include "nn/optimizer.h"
 
-/* What else a resumed run needs: the sampler follows from these three, so its next batch is the one that comes next. */
+/* What else a resumed run needs: the sampler follows from these four, so its next batch is the one that comes next. */
 struct checkpoint {
     uint64_t step; /* steps done: the next one's number */
     uint64_t seed;
     uint64_t global_batch;
+    char sampler[64]; /* schedule_sampler_text */
 };
 
 /* The old file at path stays whole until the new one is durable. EXIT_RESOURCE (reported) on failure. */

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "gpu/backend.h"
 #include "run/checkpoint.h"
@@ -19,7 +20,27 @@
 #include "sys/file.h"
 #include "sys/log.h"
 
+void engine_reach(const struct engine *engine, enum progress_phase phase, uint64_t step)
+{
+    const struct world *world = engine->world;
+
+    place_reach(phase, step);
+    if (world->reach)
+        world->reach(world->rank, phase, step);
+}
+
 /* ---- open -------------------------------------------------------------------------------------------------------- */
+
+/* SyncBatchNorm in a model without BatchNorm would change nothing, and the row would say that it was there. */
+static int check_sync_bn(const struct options *options, const struct model *model)
+{
+    if (!options->sync_bn || model->buffer_count > 0)
+        return EXIT_OK;
+    log_error("--sync-bn: has no effect with --model %s, which has no BatchNorm; expected a model that has "
+              "(resnet20, resnet50)",
+              options->model);
+    return EXIT_USAGE;
+}
 
 /* Real data says how many inputs a sample of the mlp has and how many classes there are, at least; synthetic data is
  * made to fit the model. */
@@ -32,6 +53,7 @@ int engine_open_data(const struct options *options, struct dataset *dataset, str
     settings.inputs = settings.inputs ? settings.inputs : dataset->shape.inputs;
     settings.classes = settings.classes ? settings.classes : dataset->shape.classes;
     TRY(model_open(model, options->model, &settings));
+    TRY(check_sync_bn(options, model));
     const struct sample_shape wanted = {model->input_count, model->targets, model->classes, model->tokens};
     return dataset_fit(dataset, &wanted);
 }
@@ -44,6 +66,7 @@ static void set_schedule(struct engine *engine)
     struct optimizer *optimizer = engine->strategy->optimizer(engine->state);
     uint64_t end = engine->step + (uint64_t)engine->warmup + (uint64_t)engine->steps;
 
+    place_set_last_step(end);
     if (options->optimizer.total_updates == 0)
         optimizer->settings.total_updates = end < INT32_MAX ? (int)end : INT32_MAX;
 }
@@ -70,18 +93,22 @@ static int count_steps(struct engine *engine)
 }
 
 /* Rank 0 writes what may flow into a pipe and what may not; each rank writes a record of its own. */
-static int check_paths(const struct engine *engine)
+static int check_paths(struct engine *engine)
 {
     const struct options *options = engine->options;
-    const char *const flowing[] = {options->json, options->trace}, *const whole[] = {options->save,
-                                                                                     options->save_gradients};
+    const char *const whole[] = {options->save, options->save_gradients};
+    bool writes = engine->world->rank == 0;
 
-    for (size_t i = 0; engine->world->rank == 0 && i < 2; i++) {
-        if (flowing[i])
-            TRY(file_check_output(flowing[i]));
+    if (writes && options->json) {
+        int status = file_check_output(options->json);
+        engine->json_refused = status != EXIT_OK;
+        TRY(status);
+    }
+    if (writes && options->trace)
+        TRY(file_check_output(options->trace));
+    for (size_t i = 0; writes && i < 2; i++)
         if (whole[i])
             TRY(file_check_writable(whole[i]));
-    }
     return options->record ? file_check_writable(options->record) : EXIT_OK;
 }
 
@@ -117,6 +144,7 @@ static int open_strategy(struct engine *engine)
     char cpuset[DEVICE_TEXT];
     struct cudaDeviceProp properties;
 
+    engine_reach(engine, PROGRESS_OPEN, 0);
     TRY(engine->strategy->open(&engine->state, &run));
     engine->scaled = engine->strategy->optimizer(engine->state)->scaled;
     int device = engine->strategy->replica(engine->state, 0)->device;
@@ -144,24 +172,47 @@ static int resume(struct engine *engine)
                   options->resume, found.seed, found.global_batch, options->seed, options->global_batch);
         return EXIT_USAGE;
     }
+    char sampler[sizeof found.sampler];
+    schedule_sampler_text(sampler, sizeof sampler, options);
+    if (strcmp(found.sampler, sampler) != 0) {
+        log_error("%s: was trained with %s, found %s: the samples would come in another order", options->resume,
+                  found.sampler, sampler);
+        return EXIT_USAGE;
+    }
     engine->step = found.step;
     return EXIT_OK;
+}
+
+/* What all ranks do alike, and mostly fail alike (a bad file): the first that fails says why, the others don't repeat
+ * it. No rank of the world may be left out. */
+static int agree_and_say_once(struct engine *engine, int (*part)(struct engine *engine))
+{
+    struct world *world = engine->world;
+    int first;
+
+    log_set_muted(world->rank > 0);
+    int status = part(engine);
+    log_set_muted(false);
+    int agreed = world_agree_who(world, status, &first);
+    if (status && world->rank > 0 && first == world->rank)
+        log_error("%s", log_last_error());
+    return agreed;
 }
 
 static int prepare(struct engine *engine)
 {
     struct world *world = engine->world;
 
-    TRY(world_agree(world, open_local(engine)));
+    TRY(agree_and_say_once(engine, open_local));
     TRY(world_agree(world, count_devices(engine)));
     if (engine->options->find_batch)
         return EXIT_OK;
     TRY(world_agree(world, open_strategy(engine)));
-    TRY(world_agree(world, count_steps(engine)));
+    TRY(agree_and_say_once(engine, count_steps));
     set_schedule(engine);
     TRY(engine_verify(engine));
-    TRY(world_agree(world, resume(engine)));
-    TRY(world_agree(world, count_steps(engine)));
+    TRY(agree_and_say_once(engine, resume));
+    TRY(agree_and_say_once(engine, count_steps));
     set_schedule(engine);
     engine->rows = calloc((size_t)engine->steps, sizeof *engine->rows);
     if (!engine->rows)
@@ -177,6 +228,7 @@ static int save(struct engine *engine)
     struct checkpoint checkpoint = {.step = engine->step, .seed = options->seed, .global_batch = options->global_batch};
     int status = EXIT_OK;
 
+    schedule_sampler_text(checkpoint.sampler, sizeof checkpoint.sampler, options);
     if (!options->save)
         return EXIT_OK;
     if (engine->world->rank == 0)
@@ -226,6 +278,8 @@ static int run_all(struct engine *engine, struct results *results)
 
 static void close_all(struct engine *engine)
 {
+    if (engine->complete) /* else it is told where it failed */
+        engine_reach(engine, PROGRESS_CLOSE, engine->step);
     if (engine->state)
         engine->strategy->close(engine->state, !engine->complete);
     trace_close(&engine->trace);
@@ -254,17 +308,30 @@ int engine_run(const struct strategy *strategy, const struct options *options, s
     (void)signal(SIGPIPE, SIG_IGN);
     int status = run_all(&engine, &results);
     if (world->rank == 0 && options->json) {
-        int written = report_json(&engine, results.devices ? &results : NULL, status);
+        int written = engine.json_refused ? status : report_json(&engine, results.devices ? &results : NULL, status);
         status = status ? status : written;
         if (world->reported)
             world->reported(status);
     }
     results_close(&results);
+    if (status == EXIT_TIME_LIMIT) { /* a device may be at work for ever: nothing is closed (engine_leave) */
+        if (world->blame && gpu_device_is_lost())
+            world->blame(world->rank, world->rank);
+        return status;
+    }
     close_all(&engine);
     int finished = finish_record(status);
     if (finished && !status && options->json && !world->reported) /* where a launcher looks on, it tells */
         (void)engine_report_failure(strategy, options, finished);
     return status ? status : finished;
+}
+
+void engine_leave(int status)
+{
+    (void)fflush(stdout);
+    if (status == EXIT_TIME_LIMIT)
+        _exit(status);
+    exit(status);
 }
 
 int engine_report_failure(const struct strategy *strategy, const struct options *options, int status)

@@ -70,6 +70,7 @@ struct engine {
     struct trace trace;
     bool scaled; /* fp16: there is a loss scale */
     bool verified;
+    bool json_refused; /* there is no writing to --json, and that has been said */
     struct options tried;                /* --find-batch: what `options` points to, with the batch that is tried */
     size_t found_batch;                  /* per device; 0: not looked for */
     size_t device_bytes;                 /* that each device may hold; likewise */
@@ -79,6 +80,11 @@ struct engine {
     int cores_per_device;                /* 0: CUDA */
     char device_name[DEVICE_TEXT];
 };
+
+/* ---- engine.c ---- */
+
+/* Tells where this rank stands (place.h). */
+void engine_reach(const struct engine *engine, enum progress_phase phase, uint64_t step);
 
 /* ---- engine_train.c ---- */
 

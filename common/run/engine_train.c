@@ -51,7 +51,9 @@ int engine_update(struct engine *engine, struct step_result *result)
     *result = (struct step_result){0};
     if (engine->options->global_batch == 0)
         return EXIT_OK;
+    engine_reach(engine, PROGRESS_STEP, engine->step + 1);
     TRY(run_micro_batches(engine));
+    engine_reach(engine, PROGRESS_FINISH, engine->step + 1);
     TRY(engine->strategy->finish(engine->state, result));
     engine->step++;
     return EXIT_OK;
@@ -253,6 +255,7 @@ int engine_evaluate(struct engine *engine, struct evaluation *total)
     }
     for (size_t i = 0; i < share.count; i++)
         indices[i] = (uint32_t)(engine->dataset.train_count + share.first + i);
+    engine_reach(engine, PROGRESS_EVALUATION, engine->step);
     status = engine->strategy->evaluate(engine->state, indices, share.count, &mine);
     if (!status)
         status = world->gather(world, &mine, sizeof mine, world->rank == 0 ? all : NULL);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Faults in numbers: what an overflow in a backward pass looks like to all that comes behind it.
+ * Faults of a backward pass: in numbers, what an overflow looks like to all that comes behind it; a device that stops.
  */
 #include "run/fault_gradient.h"
 
 #include <math.h>
 
+#include "gpu/backend.h"
 #include "kernels/kernels.h"
 #include "nn/layers.h"
 #include "sys/exit_codes.h"
@@ -13,6 +14,8 @@
 
 int fault_in_gradient(const struct replica *replica, int index, uint64_t step)
 {
+    if (fault_planted("stall-device", index, step))
+        TRY(gpu_stall(replica->compute));
     bool inf = fault_planted("inf-gradient", index, step), nan = fault_planted("nan-gradient", index, step);
 
     if (!inf && !nan)

@@ -88,6 +88,7 @@ int engine_find_batch(struct engine *engine, struct results *results)
 {
     engine->tried = *engine->options;
     engine->options = &engine->tried;
+    engine_reach(engine, PROGRESS_OPEN, 0);
     log_set_muted(true);
     int status = find(engine);
     log_set_muted(false);

@@ -49,7 +49,7 @@ static const struct option_row *find_row(const char *name, size_t length)
 
 static bool is_given(const struct command_line *line, const char *name)
 {
-    return line->given[find_row(name, strlen(name)) - option_rows];
+    return line->given[option_named(name) - option_rows];
 }
 
 static int refuse_unknown(const struct command_line *line, const char *name, size_t length)
@@ -199,76 +199,16 @@ static void set_optimizer_defaults(struct optimizer_settings *settings, bool lr_
         settings->weight_decay = 0.01F;
 }
 
-static int check_optimizer(const struct options *options)
-{
-    const struct optimizer_settings *s = &options->optimizer;
-
-    if (s->nesterov && (s->kind != OPTIMIZER_SGD || s->momentum <= 0)) {
-        log_error("--nesterov: expected --optimizer sgd with a momentum, found %s, momentum %g",
-                  options_optimizer_name(options), (double)s->momentum);
-        return EXIT_USAGE;
-    }
-    if (s->total_updates && s->total_updates <= s->warmup_updates) {
-        log_error("--schedule-updates %d: expected more than --lr-warmup %d", s->total_updates, s->warmup_updates);
-        return EXIT_USAGE;
-    }
-    return EXIT_OK;
-}
-
-/* Without values there is nothing to prove, to keep or to go on from; without a step nothing to record. */
-static int check_shape_only(const struct options *options)
-{
-    if (options->find_batch && (options->record || options->trace)) {
-        log_error("--find-batch runs no step: it does not go with --record or --trace");
-        return EXIT_USAGE;
-    }
-    if (!options->shape_only || !(options->checksum || options->save || options->save_gradients || options->resume))
-        return EXIT_OK;
-    log_error("--%s computes no values: it does not go with --checksum, --save, --save-gradients or --resume",
-              options->find_batch ? "find-batch" : "shape-only");
-    return EXIT_USAGE;
-}
-
-static int check_sampler(const struct options *options)
-{
-    if (options->sampler == SAMPLER_DISTRIBUTED)
-        return distributed_check_batch(options->global_batch, options->gpus, options->accumulate);
-    if (!options->drop_last)
-        return EXIT_OK;
-    log_error("--drop-last: an option of --sampler distributed; the chunk sampler always leaves out a batch that would "
-              "not be whole");
-    return EXIT_USAGE;
-}
-
 static int resolve(const struct command_line *line)
 {
     struct options *options = line->options;
 
-    if (is_given(line, "global-batch") && is_given(line, "batch-per-gpu")) {
-        log_error("--global-batch %zu and --batch-per-gpu %zu: one says the other; give one", options->global_batch,
-                  options->batch_per_gpu);
-        return EXIT_USAGE;
-    }
-    if (!strcmp(options->strategy, "single") && options->gpus != 1) {
-        log_error("--gpus %d: the strategy single has one device", options->gpus);
-        return EXIT_USAGE;
-    }
-    if (options->output_device >= options->gpus) {
-        log_error("--output-device %d: expected a whole number from 0 to %d (--gpus %d)", options->output_device,
-                  options->gpus - 1, options->gpus);
-        return EXIT_USAGE;
-    }
-    if (line->program == FOR_DP && options->loss_average == LOSS_AVERAGE_RANKS) {
-        log_error("--loss-average ranks: dp-train takes one mean over the whole batch; expected samples");
-        return EXIT_USAGE;
-    }
     options->shape_only = options->shape_only || options->find_batch;
-    if (check_shape_only(options) || check_optimizer(options))
-        return EXIT_USAGE;
     set_optimizer_defaults(&options->optimizer, is_given(line, "lr"), is_given(line, "weight-decay"));
     options->batch_is_per_gpu = is_given(line, "batch-per-gpu");
+    int status = options_check_combinations(options, line->given);
     options_set_gpus(options, options->gpus);
-    return check_sampler(options);
+    return status ? status : options_check_batch(options);
 }
 
 int options_parse(struct options *options, const char *program, int argc, char **argv)

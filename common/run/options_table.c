@@ -4,6 +4,8 @@
  */
 #include "run/options_table.h"
 
+#include <string.h>
+
 #define MEMBER(name) offsetof(struct options, name)
 
 const struct option_row option_rows[] = {
@@ -95,7 +97,7 @@ const struct option_row option_rows[] = {
     {"cores-per-device", OPTION_INTEGER, FOR_BOTH, SCOPE_LOCAL, MEMBER(cores_per_device), 1, 1024, .value = "C",
      .meaning = "soft GPUs: cores of each (default: usable cores / N, at least 1)"},
     {"timeout", OPTION_REAL, FOR_BOTH, SCOPE_RUN, MEMBER(timeout), 0.1, 86400, .key = "timeout", .value = "SEC",
-     .meaning = "limit of a collective; with CUDA also of a step"},
+     .meaning = "limit of a collective, and of a step (soft GPUs: in which no device ends a task)"},
     {"shape-only", OPTION_FLAG, FOR_BOTH, SCOPE_RUN, MEMBER(shape_only), .key = "shape_only",
      .meaning = "soft GPUs: record the graph and compute nothing"},
     {"find-batch", OPTION_FLAG, FOR_BOTH, SCOPE_RUN, MEMBER(find_batch), .key = "find_batch",
@@ -144,6 +146,15 @@ const struct option_row option_rows[] = {
 const size_t option_row_count = sizeof option_rows / sizeof option_rows[0];
 _Static_assert(sizeof option_rows / sizeof option_rows[0] <= OPTION_ROWS_MAX,
                "options.c marks the rows given in OPTION_ROWS_MAX places");
+
+const struct option_row *option_named(const char *name)
+{
+    const struct option_row *row = option_rows;
+
+    while (strcmp(row->name, name) != 0)
+        row++;
+    return row;
+}
 
 void options_set_defaults(struct options *options, const char *program)
 {

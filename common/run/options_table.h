@@ -52,6 +52,9 @@ struct option_row {
 extern const struct option_row option_rows[];
 extern const size_t option_row_count;
 
+/* The row of an option that there is. */
+const struct option_row *option_named(const char *name);
+
 /* Parses text into the row's member. 0, or EXIT_USAGE after a report that names option, text and what is allowed. */
 int option_assign(const struct option_row *row, struct options *options, const char *text);
 
@@ -60,5 +63,12 @@ void option_format(const struct option_row *row, const struct options *options, 
 
 /* The values before the command line is read. */
 void options_set_defaults(struct options *options, const char *program);
+
+/* ---- options_check.c: 0, or EXIT_USAGE after a report that names option, value and what is expected ---- */
+
+/* Options that contradict each other, and options that were given and have no effect with the others. given: by row. */
+int options_check_combinations(const struct options *options, const bool *given);
+/* The global batch, once it is resolved, can be cut as the sampler wants it. */
+int options_check_batch(const struct options *options);
 
 #endif

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * One option's value: from text into its member of struct options, and back. Numbers are parsed whole: "4x", "", " 4"
- * and "nan" are refused. strtod reads in the C locale, which none of our programs leaves.
+ * One option's value: from text into its member of struct options, and back. Numbers are parsed whole and decimal: "4x",
+ * "", " 4", "nan" and "0x4" are refused.
  */
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "run/options_table.h"
+#include "sys/decimal.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
 #include "sys/nearest.h"
@@ -58,13 +58,8 @@ static int parse_seed(const struct option_row *row, const char *text, uint64_t *
 
 static int parse_real(const struct option_row *row, const char *text, double *value)
 {
-    char *end = NULL;
-    double number = strtod(text, &end);
-    bool starts_well = isdigit((unsigned char)text[0]) || text[0] == '.';
-
-    if (!starts_well || *end != '\0' || !isfinite(number) || number < row->low || number > row->high)
+    if (!decimal_read(text, value) || *value < row->low || *value > row->high)
         return refuse_number(row, text, "number");
-    *value = number;
     return EXIT_OK;
 }
 

@@ -4,6 +4,8 @@
  */
 #include "run/schedule.h"
 
+#include <stdio.h>
+
 int schedule_micro_batches(const struct options *options)
 {
     return chunk_devices_used(options->global_batch, options->accumulate);
@@ -49,4 +51,13 @@ int schedule_open_sampler(struct sampler *sampler, size_t samples, const struct 
     if (options->sampler == SAMPLER_DISTRIBUTED)
         return sampler_open_distributed(sampler, samples, &settings);
     return sampler_open(sampler, samples, options->global_batch, options->seed);
+}
+
+void schedule_sampler_text(char *text, size_t size, const struct options *options)
+{
+    if (options->sampler == SAMPLER_CHUNK)
+        snprintf(text, size, "--sampler chunk");
+    else
+        snprintf(text, size, "--sampler distributed --gpus %d%s", options->gpus,
+                 options->drop_last ? " --drop-last" : "");
 }

@@ -30,4 +30,8 @@ size_t schedule_batch_max(const struct options *options, int devices);
  */
 int schedule_open_sampler(struct sampler *sampler, size_t samples, const struct options *options);
 
+/* What besides data, seed and global batch the order of the samples depends on, as the options that say it:
+ * "--sampler chunk", "--sampler distributed --gpus 4 --drop-last". A resumed run must have the same. */
+void schedule_sampler_text(char *text, size_t size, const struct options *options);
+
 #endif

@@ -95,7 +95,11 @@ extern const struct strategy strategy_single; /* common/run/single.c */
 int engine_report_failure(const struct strategy *strategy, const struct options *options, int status);
 
 /* Runs a whole training as options say: opens data and model, verification (--checksum), warm-up, timed steps,
- * evaluation, output on terminal and --json. Called by every rank. Returns an exit code. */
+ * evaluation, output on terminal and --json. Called by every rank. Returns an exit code. After EXIT_TIME_LIMIT nothing
+ * has been closed: a device may be at work for ever, and would be waited for. */
 int engine_run(const struct strategy *strategy, const struct options *options, struct world *world);
+
+/* Ends the process with the code of engine_run; after EXIT_TIME_LIMIT without a wait for devices at exit. */
+_Noreturn void engine_leave(int status);
 
 #endif

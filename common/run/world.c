@@ -81,13 +81,14 @@ static void tell_reason(struct world *world, int status)
     free(all);
 }
 
-int world_agree(struct world *world, int status)
+int world_agree_who(struct world *world, int status, int *who)
 {
     int *all = new_array(world, "statuses", sizeof *all);
     struct {
         int status, rank;
     } agreed = {status, world->rank}; /* of the first rank that failed */
 
+    *who = world->rank;
     if (world->rank == 0 && !all)
         return EXIT_RESOURCE;
     int failed = world->gather(world, &status, sizeof status, all);
@@ -101,10 +102,18 @@ int world_agree(struct world *world, int status)
         failed = world->broadcast(world, &agreed, sizeof agreed);
     if (failed || !agreed.status || world->size == 1)
         return failed ? failed : agreed.status;
+    *who = agreed.rank;
     if (!status && world->blame)
         world->blame(world->rank, agreed.rank);
     tell_reason(world, status);
     return agreed.status;
+}
+
+int world_agree(struct world *world, int status)
+{
+    int who;
+
+    return world_agree_who(world, status, &who);
 }
 
 /* Ranks pad their items to the largest number, since gather wants equal bytes. packed: rank 0's, NULL elsewhere. */

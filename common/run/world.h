@@ -9,6 +9,9 @@
 #define RUN_WORLD_H
 
 #include <stddef.h>
+#include <stdint.h>
+
+#include "run/place.h"
 
 struct world {
     int rank, size;
@@ -20,7 +23,9 @@ struct world {
     int (*broadcast)(struct world *world, void *data, size_t bytes);
     /* Rank 0: its --json is written, and tells of this exit code. NULL: nobody wants to know. */
     void (*reported)(int status);
-    /* This rank leaves because another one has failed. NULL: nobody wants to know. */
+    /* This rank has come to this phase and step (from 1; 0: before the first). NULL: nobody looks on. */
+    void (*reach)(int rank, enum progress_phase phase, uint64_t step);
+    /* This rank leaves because `failed` has failed: another one, or this one if it is sure. NULL: nobody wants to know. */
     void (*blame)(int rank, int failed);
     void *state;
 };
@@ -31,6 +36,8 @@ struct world world_alone(void);
 /* All ranks return the same: 0 if all say 0, else the exit code of the first rank that does not. So no rank goes on to
  * a collective that another one has given up. */
 int world_agree(struct world *world, int status);
+/* Likewise; *who := that rank. This rank's own number if nobody failed or the others can't be asked. */
+int world_agree_who(struct world *world, int status, int *who);
 
 /* Gathers items of which each rank may have another number. On rank 0 *all is a new array of all ranks' items in rank
  * order (the caller frees; NULL if there are none) and *total their number; elsewhere NULL and 0. */

@@ -49,7 +49,7 @@ int soft_current_ordinal(void);
 /* Calls visit for each live device. */
 void soft_devices_visit(void (*visit)(struct soft_device *device, void *context), void *context);
 
-/* Waits until all streams of the device are idle; states the edge to the host. */
+/* Waits until all streams of the device are idle, or the devices are lost; states the edge to the host. */
 void soft_device_drain(struct soft_device *device);
 
 /* Looks at the guards of all live allocations; a damaged one becomes the device's sticky error. */
@@ -77,7 +77,7 @@ struct soft_slot {
 struct softStream {
     uint64_t magic;
     struct soft_device *device;
-    softStream_t next;
+    softStream_t next, next_of_all;
     uint32_t number; /* 1, 2, ... on its device */
     pthread_t thread;
     struct soft_signal ready; /* 1: the thread is bound and runs */
@@ -95,8 +95,18 @@ struct softStream {
 softError_t soft_enqueue_parts(softStream_t stream, const struct soft_what *what, soft_task *task, const void *first,
                                size_t first_bytes, const void *second, size_t second_bytes);
 
-/* Waits until all tasks enqueued so far are done; states the edge to the host. */
+/* Waits until all tasks enqueued so far are done; states the edge to the host. Returns too when the devices are lost. */
 void soft_stream_drain(softStream_t stream);
+
+/* ---- the watch: no wait of the host is for ever ---------------------------------------------- */
+
+/* The streams whose progress is looked at: from their first task to their end. */
+void soft_watch_add(softStream_t stream);
+void soft_watch_remove(softStream_t stream);
+
+/* Waits on the host until the signal's value is no longer `seen`. False: no stream of the process has ended a task for
+ * the limit of the settings. Then all devices have the sticky error softErrorLaunchTimeout, and no wait waits any more. */
+bool soft_watch_wait(struct soft_signal *signal, uint32_t seen);
 
 /* ---- the team: threads that share a launch's blocks with the stream's own thread ------------- */
 

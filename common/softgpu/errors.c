@@ -22,6 +22,7 @@ static const struct {
     {softErrorIllegalAddress, "cudaErrorIllegalAddress", "an illegal memory access was encountered"},
     {softErrorPeerAccessAlreadyEnabled, "cudaErrorPeerAccessAlreadyEnabled", "peer access is already enabled"},
     {softErrorPeerAccessNotEnabled, "cudaErrorPeerAccessNotEnabled", "peer access has not been enabled"},
+    {softErrorLaunchTimeout, "cudaErrorLaunchTimeout", "the launch timed out and was terminated"},
     {softErrorLaunchFailure, "cudaErrorLaunchFailure", "unspecified launch failure"},
     {softErrorNotSupported, "cudaErrorNotSupported", "operation not supported"},
     {softErrorUnknown, "cudaErrorUnknown", "unknown error"},

@@ -180,8 +180,8 @@ softError_t softEventSynchronize(softEvent_t event)
     if (!mark)
         return softSuccess;
     uint64_t start = soft_recording() ? soft_record_clock() : 0;
-    while (soft_signal_read(&mark->done) == 0)
-        soft_signal_wait(&mark->done, 0, soft_spin_ns(), SOFT_NO_DEADLINE);
+    if (soft_signal_read(&mark->done) == 0)
+        (void)soft_watch_wait(&mark->done, 0); /* false: the device has an error, told below */
     soft_acquire(mark);
     if (start)
         soft_record_waited(NULL, 0, mark->number, start);

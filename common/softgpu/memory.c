@@ -280,6 +280,8 @@ softError_t softFree(void *pointer)
     if (!device)
         return soft_fail(softErrorInvalidValue, "cudaFree: %p is not device memory", pointer);
     soft_device_drain(device);
+    if (softDevicesLost())
+        return soft_device_error(device);
     size_t offset = (size_t)((char *)pointer - device->map.device_base);
     soft_lock(&device->memory_lock, "device memory");
     ptrdiff_t found = find_block(device, offset);

@@ -72,6 +72,8 @@ softError_t softFreeHost(void *pointer)
     if (!pointer)
         return softSuccess;
     soft_devices_visit(drain_current, NULL);
+    if (softDevicesLost())
+        return soft_fail(softErrorLaunchTimeout, "cudaFreeHost: a device that has not finished may still use %p", pointer);
     soft_lock(&lock, "pinned memory");
     struct pinned **link = &ranges;
     while (*link && (*link)->memory != pointer)

@@ -37,6 +37,7 @@ typedef enum softError {
     softErrorIllegalAddress = 700,
     softErrorPeerAccessAlreadyEnabled = 704,
     softErrorPeerAccessNotEnabled = 705,
+    softErrorLaunchTimeout = 702,
     softErrorLaunchFailure = 719,
     softErrorNotSupported = 801,
     softErrorUnknown = 999,
@@ -208,7 +209,8 @@ softNcclResult_t softNcclReduceScatter(const void *send, void *receive, size_t r
 struct soft_settings {
     size_t memory_bytes;        /* capacity of each device; 0: the machine's memory */
     int cores_per_device;       /* 0: 1 */
-    double collective_limit_s;  /* a collective that waits longer fails on all ranks; 0: 30 s */
+    double collective_limit_s;  /* a collective that waits longer fails on all ranks; so does a host wait in which no
+                                 * stream ends a task for so long, with softErrorLaunchTimeout; 0: 30 s */
     const char *record_path;    /* NULL: record nothing */
     bool shape_only;            /* bodies of kernels, copies, products and collectives are not executed */
 };
@@ -218,6 +220,10 @@ softError_t softConfigure(const struct soft_settings *settings);
 
 /* CPU seconds that the threads of all streams of this device have used so far in kernels, products and collectives. */
 double softBusySeconds(int device);
+
+/* Has a device been waited for in vain (softErrorLaunchTimeout)? Then all devices of the process are lost: tasks may be
+ * under way for ever, and nothing that they may use is freed. */
+bool softDevicesLost(void);
 
 /* The device's cores as READ BACK from its stream threads ("0", "2-3"); "" if nothing is bound. */
 softError_t softDeviceCores(int device, char *list, size_t size);
@@ -242,6 +248,9 @@ void softRecordSetting(const char *name, const char *value);
 
 /* For tests of the ledger: the which-th copy between two devices from now on is neither made nor counted (0: none). */
 void softTestDropCopy(unsigned which);
+
+/* For tests of time limits: a task that never ends. */
+softError_t softTestStall(softStream_t stream);
 
 /* The whole sentence behind this thread's last error, also one that a device kept; "" once softGetLastError has
  * cleared it. */

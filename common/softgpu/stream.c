@@ -49,7 +49,8 @@ static bool is_done(softStream_t stream, uint32_t target)
     return (int32_t)(__atomic_load_n(&stream->done.value, __ATOMIC_SEQ_CST) - target) >= 0;
 }
 
-static void wait_done(softStream_t stream, uint32_t target)
+/* False: the devices are lost (soft_watch_wait). */
+static bool wait_done(softStream_t stream, uint32_t target)
 {
     while (!is_done(stream, target)) {
         soft_lock(&stream->waiting, "stream waiters");
@@ -57,9 +58,10 @@ static void wait_done(softStream_t stream, uint32_t target)
         if ((int32_t)(target - stream->milestone) < 0)
             __atomic_store_n(&stream->milestone, target, __ATOMIC_SEQ_CST);
         soft_unlock(&stream->waiting);
-        if (!is_done(stream, target))
-            soft_signal_wait(&stream->reached, seen, soft_spin_ns(), SOFT_NO_DEADLINE);
+        if (!is_done(stream, target) && !soft_watch_wait(&stream->reached, seen))
+            return false;
     }
+    return true;
 }
 
 static void *run_stream(void *argument)
@@ -102,20 +104,27 @@ struct soft_device *soft_stream_device(softStream_t stream)
     return stream->device;
 }
 
-/* The next free slot; while the ring is full, waits until half of it is free. Under `producers`. */
+/* The next free slot; while the ring is full, waits until half of it is free. NULL: the devices are lost. Under
+ * `producers`. */
 static struct soft_slot *next_slot(softStream_t stream, uint32_t number)
 {
-    if (number - soft_signal_read(&stream->done) >= SOFT_RING_SLOTS)
-        wait_done(stream, number - SOFT_RING_SLOTS / 2);
+    if (number - soft_signal_read(&stream->done) >= SOFT_RING_SLOTS &&
+        !wait_done(stream, number - SOFT_RING_SLOTS / 2))
+        return NULL;
     return &stream->ring[number % SOFT_RING_SLOTS];
 }
 
-static void push(softStream_t stream, const struct soft_what *what, soft_task *task, const void *first,
+/* False: the devices are lost. */
+static bool push(softStream_t stream, const struct soft_what *what, soft_task *task, const void *first,
                  size_t first_bytes, const void *second, size_t second_bytes)
 {
     soft_lock(&stream->producers, "stream");
     uint32_t number = stream->enqueued.value; /* written under this lock only */
     struct soft_slot *slot = next_slot(stream, number);
+    if (!slot) {
+        soft_unlock(&stream->producers);
+        return false;
+    }
     slot->what = *what;
     slot->what.range = soft_range_current();
     slot->task = task;
@@ -126,6 +135,7 @@ static void push(softStream_t stream, const struct soft_what *what, soft_task *t
     soft_release(slot->arguments);
     soft_signal_set(&stream->enqueued, number + 1);
     soft_unlock(&stream->producers);
+    return true;
 }
 
 softError_t soft_enqueue_parts(softStream_t stream, const struct soft_what *what, soft_task *task, const void *first,
@@ -136,8 +146,9 @@ softError_t soft_enqueue_parts(softStream_t stream, const struct soft_what *what
     if (first_bytes + second_bytes > SOFT_SLOT_BYTES)
         return soft_fail(softErrorInvalidValue, "%s: %zu bytes of arguments, at most %d are possible", what->name,
                          first_bytes + second_bytes, SOFT_LAUNCH_ARGUMENT_BYTES);
-    push(stream, what, task, first, first_bytes, second, second_bytes);
-    return softSuccess;
+    if (push(stream, what, task, first, first_bytes, second, second_bytes))
+        return softSuccess;
+    return soft_device_error(stream->device);
 }
 
 softError_t soft_enqueue(softStream_t stream, const struct soft_what *what, soft_task *task, const void *arguments,
@@ -236,6 +247,7 @@ softError_t softStreamCreateWithFlags(softStream_t *created, unsigned flags)
     stream->next = device->streams;
     device->streams = stream;
     soft_unlock(&device->streams_lock);
+    soft_watch_add(stream);
     *created = stream;
     return softSuccess;
 }
@@ -262,6 +274,9 @@ softError_t softStreamDestroy(softStream_t stream)
     if (!device)
         return softPeekAtLastError();
     soft_stream_drain(stream);
+    if (softDevicesLost()) /* its thread may never come back */
+        return soft_device_error(device);
+    soft_watch_remove(stream);
     soft_lock(&device->streams_lock, "device streams");
     softStream_t *link = &device->streams;
     while (*link != stream)
@@ -269,7 +284,7 @@ softError_t softStreamDestroy(softStream_t stream)
     *link = stream->next;
     device->retired_busy_ns += stream_cpu_ns(stream);
     soft_unlock(&device->streams_lock);
-    push(stream, &(struct soft_what){.name = "end"}, NULL, NULL, 0, NULL, 0);
+    (void)push(stream, &(struct soft_what){.name = "end"}, NULL, NULL, 0, NULL, 0);
     stream->magic = 0;
     pthread_join(stream->thread, NULL);
     soft_team_destroy(stream->team);

@@ -159,21 +159,21 @@ class Sweep(SweepCase):
     # ---- resume
 
     def test_resume_keeps_rows_and_runs_the_rest(self):
-        """Killed at seeded moments; each time: finished rows stay byte-identical, no finished run is repeated."""
+        """Killed at seeded moments; each time: finished rows stay byte-identical, no finished run is repeated. A moment is
+        counted in runs that have begun (FIXTURE_LOG), so that a busy machine gets as far as an idle one."""
         options = ["--quick", "--device", "soft", "--models", "mlp,digits", "--gpus", "1,2", "--cores", "2", "--rounds", "2", "--steps", "3"]
         total = 2 * 6 + 2 * 5
         moments = random.Random(7)
         kept = b""
-        for attempt in range(60):
+        for attempt in range(2 * total):   # every second one finishes a run at least
             resume = ["--resume"] if attempt else []
             process = subprocess.Popen(self.command(*options, *resume), env=self.environment(sleep=0.03), stdin=subprocess.DEVNULL,
                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            try:
-                rc = process.wait(moments.uniform(0.05, 0.6) * (1 + attempt / 10))  # a busy machine gets on too
-            except subprocess.TimeoutExpired:
+            if self.await_begun(process, self.begun() + (moments.randint(2, 4) if attempt % 2 else moments.randint(0, 1))):
+                time.sleep(moments.uniform(0, 0.06))   # anywhere in the run and what follows it
                 process.send_signal(signal.SIGKILL)
-                process.wait()
-                rc = None
+            rc = process.wait()
+            rc = None if rc == -signal.SIGKILL else rc
             path = os.path.join(self.out, "results.csv")
             if os.path.exists(path):
                 with open(path, "rb") as f:
@@ -187,6 +187,15 @@ class Sweep(SweepCase):
         self.assertEqual(len(self.rows()), 11)
         self.assertLessEqual(len(self.runs()), total + attempt, "finished runs were repeated")
         self.assertEqual([n for n in os.listdir(os.path.join(self.out, "runs")) if n.endswith((".part", ".gradients"))], [])
+
+    def begun(self):
+        return len(self.runs()) if os.path.exists(self.log) else 0
+
+    def await_begun(self, process, count):
+        """Until so many runs have begun; False: the sweep has come to its end before."""
+        while self.begun() < count and process.poll() is None:
+            time.sleep(0.002)
+        return process.poll() is None
 
     def test_resume_of_a_finished_sweep_runs_nothing(self):
         self.assertEqual(self.sweep(*MLP).returncode, 0)

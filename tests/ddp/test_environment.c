@@ -36,6 +36,9 @@ static void nothing_set_is_a_launcher(void **state)
     struct environment environment;
     assert_int_equal(READ(&environment, -1, "PATH=/bin"), 0);
     assert_null(environment.source);
+    assert_int_equal(READ(&environment, 3, "LOCAL_RANK=3"), EXIT_USAGE); /* the option alone makes no rank */
+    assert_non_null(strstr(log_last_error(), "--local-rank 3"));
+    assert_non_null(strstr(log_last_error(), "expected RANK"));
 }
 
 static void torchrun(void **state)

@@ -94,6 +94,13 @@ def test_a_rank_that_spins():
     check("rank 2 is at collective" in run.err, f"the collective is not named; stderr:\n{run.err}")
 
 
+def test_a_device_that_never_finishes():
+    """The others wait for it in a collective and name it; it says itself what it is at, if it comes to that."""
+    run = ddp(*SMALL, "--gpus", 4, "--steps", 40, "--warmup", 3, env=fault("stall-device:2:step16"))
+    expect(run, 6, "rank 2 (pid ", "in step 17 of 43, phase finish", limit=T + 1)
+    check("rank 2 is at collective" in run.err, f"the collective is not named; stderr:\n{run.err}")
+
+
 def test_collectives_that_do_not_match():
     """One bucket left out, or shorter: both values, on all ranks, before any data is used (trials.md 21)."""
     for name in ("skip-collective", "other-count"):

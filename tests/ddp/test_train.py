@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 
+from pictures import make_pictures
 from processes import Run, by_hand, check, expect, free_port, run_tests
 from trainer import DDP, DP, FRONT, SMALL, WIDE, checkpoint, ddp, fault, folder, hand, summary, train
 
@@ -163,6 +164,32 @@ def test_too_little_device_memory():
     run = ddp(*WIDE, "--gpus", 4, "--device-memory", 2)
     expect(run, 3, limit=5)
     check("memory" in run.err, f"stderr:\n{run.err}")
+
+
+def test_what_all_ranks_refuse_is_said_once():
+    """One refusal, and the launcher's last line."""
+    with folder() as path:
+        for arguments, code, text in ((("--data", path), 4, "none of the expected files"), (("--data", path + "/no"), 4, "found nothing"),
+                                      (("--global-batch", 100000), 2, "100000"), (("--sync-bn",), 2, "--model mlp"),
+                                      (("--resume", path + "/no"), 4, "No such file"), (("--json", path + "/no/run.json"), 3, "run.json")):
+            run = ddp(*SMALL, "--gpus", 3, "--steps", 2, *arguments)
+            expect(run, code, f"exit code {code}")
+            said = [line for line in run.err.splitlines() if text in line]
+            check(len(said) == 1 and said[0].startswith("ddp-train: rank 0: "), f"{arguments}; stderr:\n{run.err}")
+
+
+def test_the_rank_that_fails_alone_says_why():
+    """Its folder lacks the data that the others see."""
+    with folder() as path, folder() as empty:
+        os.mkdir(os.path.join(path, "pictures"))
+        make_pictures(os.path.join(path, "pictures"), 40, range(10))
+        port = free_port()
+        runs = [Run([os.path.abspath(DDP), "--data", "pictures", "--width", 8, "--depth", 1, "--global-batch", 6, "--timeout", 3],
+                    {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "3", "MASTER_PORT": str(port)},
+                    cwd=empty if rank == 1 else path) for rank in range(3)]
+        for run in runs:
+            expect(run, 4)
+        check([run.err.count("found nothing") for run in runs] == [0, 1, 0], "".join(run.err for run in runs))
 
 
 # ---- ranks by hand ---------------------------------------------------------------------------------------------------

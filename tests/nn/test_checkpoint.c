@@ -27,7 +27,8 @@ static const struct model_settings small = {.inputs = 3, .width = 5, .depth = 1,
 static const struct optimizer_settings plain = {.kind = OPTIMIZER_SGD, .lr = 0.1f};
 static const struct optimizer_settings adamw = {
     .kind = OPTIMIZER_ADAMW, .lr = 0.01f, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f};
-static const struct checkpoint position = {.step = UINT64_C(12345678901), .seed = UINT64_MAX, .global_batch = 36};
+static const struct checkpoint position = {
+    .step = UINT64_C(12345678901), .seed = UINT64_MAX, .global_batch = 36, .sampler = "--sampler distributed --gpus 4"};
 
 struct training {
     struct trial trial;
@@ -235,21 +236,26 @@ static void spoil_tensors(struct tensor_view *views, size_t *count, enum wrong w
     }
 }
 
-#define KEYS 7
+#define KEYS 8
 
-static const char *const keys[KEYS] = {"format", "model", "optimizer", "updates", "step", "global_batch", "seed"};
+static const char *const keys[KEYS] = {"format", "model", "optimizer", "updates", "step", "global_batch", "seed", "sampler"};
 
 /* Metadata that is refused; NULL: left out. */
 static const struct wrong_text {
     const char *key, *value;
 } wrong_texts[] = {
-    {"format", "dpbench checkpoint 3"},
+    {"format", "dpbench checkpoint 1"},
+    {"format", "dpbench checkpoint 2"},
+    {"format", "dpbench checkpoint 4"},
+    {"format", NULL},
     {"updates", "2147483648"},
     {"step", "-1"},
     {"step", "4x"},
     {"step", ""},
     {"step", "18446744073709551616"},
     {"seed", NULL},
+    {"sampler", NULL},
+    {"sampler", "--sampler distributed, and more than sixty-three bytes of what is none"},
 };
 
 /* Reads a good checkpoint and writes it again with one thing wrong; text may be NULL. */
@@ -291,6 +297,10 @@ static void test_wrong_contents(void **state)
     for (size_t i = 0; i < sizeof wrong_texts / sizeof wrong_texts[0]; i++) {
         spoil(good, bad, ALL_RIGHT, &wrong_texts[i]);
         expect_refused(bad, &t);
+        if (wrong_texts[i].value)
+            assert_non_null(strstr(log_last_error(), wrong_texts[i].value));
+        if (!strcmp(wrong_texts[i].key, "format"))
+            assert_non_null(strstr(log_last_error(), "expected 'dpbench checkpoint 3'"));
     }
     spoil(good, bad, ALL_RIGHT, NULL);
     assert_int_equal(checkpoint_load(bad, &t.trial.replica, &t.optimizer, &found), EXIT_OK);

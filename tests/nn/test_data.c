@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -262,6 +263,21 @@ static void test_missing_files(void **state)
     assert_int_equal(dataset_open(&dataset, "no-such-folder", 0), EXIT_BAD_FILE);
 }
 
+/* A folder that holds none of the files: what was looked for, not one file's "No such file". */
+static void test_a_folder_without_data(void **state)
+{
+    (void)state;
+    static const char *const expected[] = {"none of the expected files", "train-images-idx3-ubyte", "data_batch_1.bin",
+                                           "train.bin"};
+    struct dataset dataset;
+    assert_int_equal(mkdir(test_path("empty"), 0700), 0);
+    assert_int_equal(dataset_open(&dataset, test_path("empty"), 0), EXIT_BAD_FILE);
+    assert_non_null(strstr(log_last_error(), test_path("empty")));
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
+        assert_non_null(strstr(log_last_error(), expected[i]));
+    assert_int_equal(rmdir(test_path("empty")), 0);
+}
+
 static void test_cut_at_every_length(void **state)
 {
     (void)state;
@@ -381,6 +397,7 @@ int main(void)
         cmocka_unit_test(test_mnist_files),
         cmocka_unit_test(test_names_with_a_dot),
         cmocka_unit_test(test_missing_files),
+        cmocka_unit_test(test_a_folder_without_data),
         cmocka_unit_test(test_cut_at_every_length),
         cmocka_unit_test(test_flipped_header_bits),
         cmocka_unit_test(test_sizes_that_wrap),

@@ -116,7 +116,8 @@ def check_refusals():
     assert "give all ranks' records" in replay(*files[:3], "--machine", "a100x8", code=4)
     assert "as is" in replay(files[0], files[0], "--machine", "a100x8", code=4)
     assert "did you mean --bandwidth" in replay(files[0], "--bandwith", "2", code=2)
-    assert "a number from" in replay(files[0], "--machine", "a100x8", "--bandwidth", "fast", code=2)
+    for number in "fast", "0x1p3", "inf", "nan", "-1", "1e999", "":
+        assert "a number from" in replay(files[0], "--machine", "a100x8", "--bandwidth", number, code=2)
     assert "expected a machine" in replay(*files, "--machine", "titan2-nvlink", code=2)
     assert "a rank of DDP" in replay(path("dp"), "--machine", "a100x8", "--gpus", "8", code=2)
     assert "DDP with overlap" in replay(path("dp"), "--machine", "a100x8", "--bucket-cap-mb", "1", code=2)

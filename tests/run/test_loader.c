@@ -133,7 +133,7 @@ static void test_loads_ahead(void **state)
     for (int loaders = 1; loaders <= 5; loaders += 2) {
         struct trial trial;
         char line[64];
-        snprintf(line, sizeof line, "--gpus 1 --global-batch 12 --loaders %d", loaders);
+        snprintf(line, sizeof line, "--gpus 1 --global-batch 12 --data digits --loaders %d", loaders);
         open_trial(&trial, line, BATCH, 1, 0);
         for (uint64_t step = 0; step <= LOADER_PREFETCH; step++)
             loader_announce(trial.loader, step, batch_of(step));
@@ -213,7 +213,7 @@ static void test_edges(void **state)
     take(&trial, 0, NULL, 0, true);
     loader_close(trial.loader);
 
-    open_trial(&trial, "--gpus 1 --global-batch 12 --loaders 0", BATCH, 1, 0);
+    open_trial(&trial, "--gpus 1 --global-batch 12 --data digits --loaders 0", BATCH, 1, 0);
     for (uint64_t step = 0; step < 5; step++) {
         loader_announce(trial.loader, step, batch_of(step));
         take(&trial, step, batch_of(step), BATCH, true);
@@ -230,7 +230,7 @@ static void test_close_amid_loading(void **state)
     struct trial trial;
 
     for (int i = 0; i < 50; i++) {
-        open_trial(&trial, "--gpus 1 --global-batch 12 --loaders 4", BATCH, 1, 0);
+        open_trial(&trial, "--gpus 1 --global-batch 12 --data digits --loaders 4", BATCH, 1, 0);
         set_closed(true);
         loader_announce(trial.loader, 0, batch_of(0));
         loader_announce(trial.loader, 1, batch_of(1));
@@ -248,7 +248,7 @@ static void test_failure(void **state)
     void *values;
     int32_t *labels;
 
-    open_trial(&trial, "--gpus 1 --global-batch 12 --loaders 3", BATCH, 1, 0);
+    open_trial(&trial, "--gpus 1 --global-batch 12 --data digits --loaders 3", BATCH, 1, 0);
     loader_announce(trial.loader, 0, batch_of(0));
     loader_announce(trial.loader, 99, batch_of(99)); /* DPBENCH_FAULT, below */
     int first = loader_take(trial.loader, 0, batch_of(0), BATCH, true, &values, &labels);

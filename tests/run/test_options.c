@@ -59,6 +59,13 @@ static const struct refusal refusals[] = {
     {"dp-train", "--accumulate 0", {"--accumulate 0", "from 1 to 64"}},
     {"dp-train", "--lr nan", {"--lr nan", "from 0 to 1000000"}},
     {"dp-train", "--lr inf", {"--lr inf", "from 0"}},
+    {"dp-train", "--lr 0x1p3", {"--lr 0x1p3", "from 0 to 1000000"}},
+    {"dp-train", "--lr 0x.8", {"--lr 0x.8", "from 0"}},
+    {"dp-train", "--lr infinity", {"--lr infinity", "from 0"}},
+    {"dp-train", "--lr 1e999", {"--lr 1e999", "from 0"}},
+    {"dp-train", "--timeout 0X1p3", {"--timeout 0X1p3", "from 0.1 to 86400"}},
+    {"ddp-train", "--bucket-cap-mb 0x10", {"--bucket-cap-mb 0x10", "from 0 to 1048576"}},
+    {"dp-train", "--steps 0x10", {"--steps 0x10", "from 1"}},
     {"dp-train", "--lr -0.1", {"--lr -0.1", "from 0"}},
     {"dp-train", "--lr 0.1x", {"--lr 0.1x", "number"}},
     {"dp-train", "--lr 0,1", {"--lr 0,1", "number"}},
@@ -100,6 +107,20 @@ static const struct refusal refusals[] = {
     {"ddp-train", "--static-graph", {"--static-graph", "not available in this version"}},
     {"ddp-train", "--comm-hook bf16", {"--comm-hook", "not available in this version"}},
     {"ddp-train", "--bucket-cap-mb -1", {"--bucket-cap-mb -1", "from 0"}},
+    {"dp-train", "--loss-scale 1024", {"--loss-scale 1024: has no effect with --precision fp32", "expected --precision fp16"}},
+    {"ddp-train", "--precision bf16 --loss-scale 8", {"--loss-scale 8", "--precision bf16", "expected --precision fp16"}},
+    {"dp-train", "--optimizer adam --momentum 0.5", {"--momentum 0.5", "--optimizer adam", "expected --optimizer sgd"}},
+    {"ddp-train", "--optimizer adamw --momentum 0", {"--momentum 0", "--optimizer adamw", "expected --optimizer sgd"}},
+    {"dp-train", "--schedule-updates 9", {"--schedule-updates 9", "--schedule constant", "cosine or linear"}},
+    {"ddp-train", "--drop-last", {"--drop-last: has no effect with --sampler chunk"}},
+    {"ddp-train", "--loaders 4", {"--loaders 4", "--data synthetic", "a folder or a file"}},
+    {"dp-train", "--strategy single --dp-transport p2p", {"--dp-transport p2p", "--strategy single", "--strategy dp"}},
+    {"dp-train", "--dp-loss gathered --strategy single", {"--dp-loss gathered", "--strategy single"}},
+    {"dp-train", "--strategy single --output-device 0", {"--output-device 0", "--strategy single"}},
+    {"dp-train", "--shape-only --trace x", {"--shape-only", "--trace"}},
+    {"dp-train", "--find-batch --trace x", {"--find-batch", "--trace"}},
+    {"dp-train", "--find-batch --record x", {"--find-batch", "--record"}},
+    {"dp-train", "--steps 5 --epochs 2", {"--steps 5", "--epochs 2", "give one"}},
     {"ddp-train", "--local_rank 64", {"--local-rank 64", "from 0 to 63"}},
 };
 
@@ -137,6 +158,23 @@ static void has_pytorchs_defaults(void **state)
     assert_float_equal(line.options.optimizer.weight_decay, 0.01, 1e-9);
     assert_float_equal(line.options.bucket_cap_mib, 25, 0);
     assert_int_equal(line.options.local_rank, -1);
+}
+
+/* What has no effect at N = 1 alone, or in a question about a run, is taken: the same line serves all N and the run. */
+static void takes_what_another_number_of_devices_needs(void **state)
+{
+    static const char *const lines[][2] = {
+        {"dp-train", "--gpus 1 --dp-transport p2p --dp-loss replica --output-device 0 --lr-scale linear"},
+        {"ddp-train", "--gpus 1 --bucket-cap-mb 1 --no-overlap --gradient-as-bucket-view --loss-average ranks --sync-bn"},
+        {"ddp-train", "--find-batch --lr 0.1 --steps 5 --seed 2 --precision fp16 --loss-scale 8"},
+        {"dp-train", "--shape-only --data digits --loaders 3 --optimizer sgd --momentum 0.5"},
+        {"dp-train", "--schedule linear --schedule-updates 9 --lr-warmup 2 --epochs 3 --warmup 1"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        struct line line;
+        assert_int_equal(parse(&line, lines[i][0], lines[i][1]), 0);
+    }
 }
 
 /* Trial 39: one meaning in both programs, both numbers resolved. */
@@ -257,6 +295,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refuses_by_name),
+        cmocka_unit_test(takes_what_another_number_of_devices_needs),
         cmocka_unit_test(has_pytorchs_defaults),
         cmocka_unit_test(means_the_same_batch_in_both),
         cmocka_unit_test(takes_both_spellings),

@@ -3,9 +3,12 @@
 
     test_programs.py DP_TRAIN_SOFT DP_TRAIN [PREFIX | ^PREFIX]     the tests of this prefix; all others
 """
+import contextlib
+import fcntl
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import stat
@@ -169,6 +172,14 @@ def test_resume_refuses_other_settings(folder):
     check("--seed 1" in err and "--seed 2" in err, err)
     _, err = run(SMALL + ["--steps", "2", "--global-batch", "64", "--resume", file], expected=2)
     check("128" in err and "64" in err, err)
+    dealt = ["--data", "digits", "--width", "8", "--depth", "1", "--steps", "2", "--global-batch", "32"]
+    for gpus, extra, saved in (("4", ["--sampler", "distributed"], "--sampler distributed --gpus 4"), ("2", [], "--sampler chunk")):
+        run(dealt + extra + ["--gpus", gpus, "--save", file])
+        for other in (["--gpus", "2", "--sampler", "distributed"], ["--gpus", "4", "--sampler", "distributed", "--drop-last"]):
+            _, err = run(dealt + other + ["--resume", file], expected=2)
+            check(f"trained with {saved}, found --sampler distributed --gpus {other[1]}" in err, err)
+    run(dealt + ["--gpus", "3", "--resume", file])   # the chunk sampler's order is the same for every N
+    run(SMALL + ["--steps", "2", "--save", file])
     run(SMALL + ["--steps", "2", "--width", "33", "--resume", file], expected=4)
     run(SMALL + ["--steps", "2", "--resume", file + "x"], expected=4)
 
@@ -332,7 +343,7 @@ def test_out_of_memory(folder):
 def test_unwritable_file(folder):
     for option in ("--json", "--trace", "--save", "--save-gradients"):
         _, err = run(SMALL + ["--steps", "1", option, os.path.join(folder, "missing", "file")], expected=3)
-        check("missing" in err, err)
+        check("missing" in err and len(err.splitlines()) == 1, err)
 
 
 def test_record_without_a_folder(folder):
@@ -345,7 +356,7 @@ def test_record_without_a_folder(folder):
         check(any("step " in line for line in training.stdout), "no step")
         os.rmdir(inside)
         err = training.communicate(timeout=LIMIT)[1]
-    check(training.returncode == 3 and len(complaints(err)) == 1 and "record: can't" in err, f"exit {training.returncode}\n{err}")
+    check(training.returncode == 3 and len(complaints(err)) == 2 and "record: can't" in err.splitlines()[-1] and "phase close" in err, f"exit {training.returncode}\n{err}")
     with open(path, encoding="utf-8") as file:
         last = json.loads(file.read().splitlines()[-1])
     check(last["status"] == "failed" and "record: can't" in last["reason"], f"{last}")
@@ -390,8 +401,37 @@ def test_collective_failure(folder):
     """One device never comes to a collective that the others have begun: aborted, not waited for."""
     lines, err = train(folder, SMALL + ["--gpus", "4", "--steps", "20", "--timeout", "3600"], expected=1,
                        env={"DPBENCH_FAULT": "dp-broadcast:2:step5"})
-    check("device 2" in err and "step 5" in err and len(complaints(err)) == 1, err)
+    check("device 2" in err and "step 5" in err and len(complaints(err)) == 2, err)
     check(lines["summary"][0]["status"] == "failed" and "device 2" in lines["summary"][0]["reason"], f"{lines['summary'][0]}")
+
+
+def test_a_device_that_never_finishes(folder):
+    """--timeout bounds it: 6, the row, and the device that is behind."""
+    for arguments, device, text in ((["--strategy", "single"], 0, "device 0 is at stall (backward)"),
+                                    (["--gpus", "3", "--dp-transport", "p2p"], 2, "device 2 is at stall (backward)"),
+                                    (["--gpus", "3", "--accumulate", "2"], 1, "rank 1 is at collective")):
+        lines, err = train(folder, SMALL + arguments + ["--steps", "20", "--timeout", "1"], expected=6,
+                           env={"DPBENCH_FAULT": f"stall-device:{device}:step5"})
+        last = err.splitlines()[-1]
+        check("time limit of 1.0 s" in last and text in last and "in step 6 of 23, phase finish" in last, err)
+        check(lines["summary"][0]["status"] == "time_limit" and text in lines["summary"][0]["reason"], f"{lines['summary'][0]}")
+
+
+def test_the_last_line_names_the_place(folder):
+    """Cause, pid, step, phase, seconds and exit code; a refusal before any device is opened stands alone."""
+    place = r"; pid \d+ %s, after \d+\.\d\d s; exit code %d$"
+    thread = {"DPBENCH_FAULT": "dp-thread:2:step5"}
+    for arguments, code, env, cause, where in (
+            (["--gpus", "4", "--steps", "20"], 1, thread, "planted fault at step 5", "in step 6 of 23, phase step"),
+            (["--gpus", "4", "--steps", "20", "--checksum", "--warmup", "0"], 1, {"DPBENCH_FAULT": "dp-thread:1:step2"}, "step 2", "in step 3 of 20, phase step"),
+            (["--strategy", "single", "--lr", "1e6", "--steps", "30"], 1, {}, "diverged", "in step 33 of 33, phase close"),
+            (["--device-memory", "1", "--gpus", "2", "--width", "2048"], 3, {}, "memory", "in phase open")):
+        _, err = run(SMALL + arguments, expected=code, env=env)
+        last = err.splitlines()[-1]
+        check(last.startswith("dp-train: ") and cause in last and re.search(place % (where, code), last), err)
+    for arguments, code in ((["--data", folder], 4), (["--gpus", "65"], 2), (["--model", "resnet20"], 2)):
+        _, err = run(["--steps", "1", "--inputs", "20"] + arguments, expected=code)
+        check("pid" not in err and len(err.splitlines()) == 1, err)
 
 
 def test_interrupted(folder):
@@ -404,7 +444,8 @@ def test_interrupted(folder):
             training.send_signal(number)
             err = training.communicate(timeout=LIMIT)[1]
         check(training.returncode == 128 + number, f"{number.name}: exit {training.returncode}\n{err}")
-        check(f"interrupted by signal {int(number)} ({number.name})" in err.splitlines()[-1], err)
+        check(re.search(rf"interrupted by signal {int(number)} \({number.name}\); pid {training.pid} in .*phase (open|step|finish), after "
+                        rf"\d+\.\d\d s; exit code {128 + number}$", err.splitlines()[-1]), err)
         with open(path, encoding="utf-8") as file:
             last = json.loads(file.read().splitlines()[-1])
         check(last["type"] == "summary" and last["status"] == "failed" and number.name in last["reason"], f"{last}")
@@ -430,12 +471,23 @@ def test_reader_goes_away(folder):
                           capture_output=True, text=True, timeout=LIMIT)
     check(len(done.stdout.splitlines()) == 1, done.stdout)
     path = os.path.join(folder, "finished.json")
-    reader = subprocess.Popen(["true"], stdin=subprocess.PIPE)
-    reader.wait()
-    with open("/dev/full", "w", encoding="utf-8") as full:
+    with full_output() as full:
         code = subprocess.run([trainer] + SMALL + ["--steps", "4", "--json", path], stdout=full, stderr=subprocess.DEVNULL, timeout=LIMIT).returncode
-    reader.stdin.close()
     check(code == 0 and os.path.exists(path), f"exit {code} when nobody reads")
+
+
+@contextlib.contextmanager
+def full_output():
+    """A descriptor to which every write fails: /dev/full; where a container has none, a memory file sealed against growing."""
+    if os.path.exists("/dev/full"):
+        descriptor = os.open("/dev/full", os.O_WRONLY)
+    else:
+        descriptor = os.memfd_create("full", os.MFD_ALLOW_SEALING)
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def main():

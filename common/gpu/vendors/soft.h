@@ -26,6 +26,7 @@
 #define cudaErrorIllegalAddress softErrorIllegalAddress
 #define cudaErrorPeerAccessAlreadyEnabled softErrorPeerAccessAlreadyEnabled
 #define cudaErrorPeerAccessNotEnabled softErrorPeerAccessNotEnabled
+#define cudaErrorLaunchTimeout softErrorLaunchTimeout
 #define cudaErrorLaunchFailure softErrorLaunchFailure
 #define cudaErrorNotSupported softErrorNotSupported
 #define cudaErrorUnknown softErrorUnknown
