@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int current; /* thread */
+
 void graph_machine(struct machine *machine, int devices)
 {
     *machine = (struct machine){.name = "paper",
@@ -39,6 +41,7 @@ void graph_open(struct program *program, int devices, int streams, const int *st
     program->job_ends = calloc(1, sizeof(*program->job_ends));
     program->ordinals = calloc((size_t)devices, sizeof(*program->ordinals));
     program->peak_bytes = calloc((size_t)devices, sizeof(*program->peak_bytes));
+    current = 0;
     for (int s = 0; s < streams; s++)
         program->streams[s] = (struct task_list){.device = stream_devices[s], .recorded_stream = s + 1};
 }
@@ -50,7 +53,7 @@ void graph_close(struct program *program)
 
 static struct task *add(struct program *program, int stream, enum task_kind kind)
 {
-    struct operation *operation = program_add_operation(&program->threads[0]);
+    struct operation *operation = program_add_operation(&program->threads[current]);
     struct task *task = program_add_task(&program->streams[stream]);
     if (!operation || !task)
         abort();
@@ -100,7 +103,7 @@ void graph_all_reduce(struct program *program, int stream, int rank, int ranks, 
 
 void graph_sync(struct program *program, int stream)
 {
-    struct operation *operation = program_add_operation(&program->threads[0]);
+    struct operation *operation = program_add_operation(&program->threads[current]);
     if (!operation)
         abort();
     operation->kind = OP_WAIT_STREAM;
@@ -108,9 +111,32 @@ void graph_sync(struct program *program, int stream)
     operation->number = program->streams[stream].count;
 }
 
+void graph_thread(struct program *program, int thread)
+{
+    if (thread >= program->thread_count) {
+        struct thread_list *larger = realloc(program->threads, ((size_t)thread + 1) * sizeof(*larger));
+        if (!larger)
+            abort();
+        memset(larger + program->thread_count, 0, (size_t)(thread + 1 - program->thread_count) * sizeof(*larger));
+        program->threads = larger;
+        program->thread_count = thread + 1;
+    }
+    current = thread;
+}
+
+void graph_job(struct program *program, enum operation_kind kind)
+{
+    struct operation *operation = program_add_operation(&program->threads[current]);
+    if (!operation)
+        abort();
+    operation->kind = (uint8_t)kind;
+    program->job_count = 1;
+    program->job_ends[0] += kind == OP_END;
+}
+
 void graph_step(struct program *program, bool begin)
 {
-    struct operation *operation = program_add_operation(&program->threads[0]);
+    struct operation *operation = program_add_operation(&program->threads[current]);
     if (!operation)
         abort();
     operation->kind = begin ? OP_STEP_BEGIN : OP_STEP_END;

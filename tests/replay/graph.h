@@ -13,7 +13,12 @@ void graph_machine(struct machine *machine, int devices);
 void graph_open(struct program *program, int devices, int streams, const int *stream_devices);
 void graph_close(struct program *program);
 
-/* Enqueues on a stream, by the only thread. */
+/* What follows is done by this thread; a new one begins at time 0. */
+void graph_thread(struct program *program, int thread);
+/* OP_GIVE, OP_BEGIN, OP_END or OP_JOIN of the only job. */
+void graph_job(struct program *program, enum operation_kind kind);
+
+/* Enqueues on a stream. */
 void graph_kernel(struct program *program, int stream, double bytes);
 void graph_copy(struct program *program, int stream, int from, int to, double bytes);
 uint32_t graph_event(struct program *program, int stream, uint8_t mark);

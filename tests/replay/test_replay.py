@@ -2,7 +2,7 @@
 """replay from the trainers' own records: test_replay.py PROGRAMS REPLAY COLUMNS_H
 
 The same answer for every order of the files and every run; bytes as the trainers' ledger counts them; damaged files and
-wrong questions; rows with dpbench's columns; work that grows with the operations."""
+wrong questions; rows with dpbench's columns; equal steps, however many there are."""
 import json
 import os
 import re
@@ -156,7 +156,7 @@ def check_rows():
 
 
 def check_growth():
-    """Operations played per operation recorded are constant: what a step costs does not depend on how many there are."""
+    """What a step takes does not depend on how many there are."""
     counts = []
     for steps in (4, 8, 16):
         record("dp-train", "grow", "--gpus", "4", "--steps", str(steps))
