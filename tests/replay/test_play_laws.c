@@ -73,7 +73,7 @@ static void random_machine(uint64_t seed)
     machine.ports = bits & 1;
     machine.host_shared = bits >> 1 & 1;
     machine.copy_engines = 1 + (int)(bits >> 2 & 3);
-    machine.slowdown = bits >> 4 & 1 ? 1.5 : 1;
+    machine.slowdown = (struct curve){bits >> 4 & 1, {2}, {1.5}};
     machine.copy_call_s = (bits >> 5 & 7) * 1e-9;
     machine.event_s = (bits >> 8 & 7) * 1e-9;
     options.what_if.no_p2p = bits >> 11 & 1;
@@ -123,7 +123,7 @@ static void check_time(const struct totals *totals)
         const struct play_device *device = &result.device[d];
         assert_int_equal(device->engine.busy_ps + device->engine.idle_ps, result.makespan_ps);
         assert_true(device->collective_ps <= result.makespan_ps);
-        if (machine.slowdown == 1)
+        if (machine.slowdown.count == 0)
             assert_int_equal(device->engine.busy_ps, totals->work_ps[d]);
         else
             assert_true(device->engine.busy_ps >= totals->work_ps[d] - TASKS &&
@@ -224,7 +224,7 @@ static void turn(int knob, int step)
     if (knob == KERNEL)
         machine.kernel_s = step * 33e-9;
     if (knob == SLOWDOWN)
-        machine.slowdown = 1 + 0.25 * step;
+        machine.slowdown = (struct curve){1, {2}, {1 + 0.25 * step}};
 }
 
 static void what_costs_more_is_never_earlier(void **state)
