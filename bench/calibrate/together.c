@@ -13,12 +13,14 @@
 #include "sys/log.h"
 
 #define PRODUCT_SIZE 512
-#define PRODUCT_ROW 16
-#define MEMORY_ROW 6
-#define REDUCE_ELEMENTS (LARGE_COPY / sizeof(float))
+#define PRODUCT_ROW 8
+#define MEMORY_ROW 4
+#define REDUCES 4
+#define REDUCE_ELEMENTS ((size_t)1 << 20)
 #define REDUCE_FIRST (BLOCKER - REDUCE_ELEMENTS) /* behind what the products write */
 #define KERNELS_LONGER 2                         /* than the all-reduces beside them, at least */
-#define SLOWDOWN_MOST 100                        /* of a machine file */
+#define KERNELS_MOST 100
+#define SLOWDOWN_MOST 100 /* of a machine file */
 
 struct room {
     struct bench bench[CALIBRATE_DEVICES];
@@ -140,17 +142,17 @@ static double slowdown_of(double collectives, double longer)
 
 static int measure_beside(struct room *room, double *slowdown)
 {
-    double values[ROUNDS], kernel = 0, collectives = 0, kernels = 0, both = 0;
+    double values[ROUNDS], collectives = 0, kernels = 0, both = 0;
     for (int d = 0; d < room->devices; d++)
         room->bench[d].size = PRODUCT_SIZE;
     TRY(beside_time(room, 1, 1, &both)); /* buffers, primitives */
-    TRY(beside_time(room, PRODUCT_ROW, 0, &kernel));
-    TRY(beside_time(room, 0, 2, &collectives));
-    int count = PRODUCT_ROW * (int)fmin(ceil(KERNELS_LONGER * collectives / fmax(kernel, 1e-6)), 100);
+    TRY(beside_time(room, PRODUCT_ROW, 0, &kernels));
+    TRY(beside_time(room, 0, REDUCES, &collectives));
+    int count = (int)fmin(ceil(KERNELS_LONGER * collectives * PRODUCT_ROW / fmax(kernels, 1e-6)), KERNELS_MOST);
     for (int round = 0; round < ROUNDS; round++) {
         TRY(beside_time(room, count, 0, &kernels));
-        TRY(beside_time(room, 0, 2, &collectives));
-        TRY(beside_time(room, count, 2, &both));
+        TRY(beside_time(room, 0, REDUCES, &collectives));
+        TRY(beside_time(room, count, REDUCES, &both));
         values[round] = slowdown_of(collectives, both - kernels);
     }
     *slowdown = bench_median(values);

@@ -46,7 +46,7 @@ static void write_device(FILE *out, const struct figures *figures, const char *d
     write_crowd(out, figures, "crowd_products", figures->crowd_products, "devices at products of 512 at a time");
     write_crowd(out, figures, "crowd_memory", figures->crowd_memory, "devices at copy_scale at a time");
     if (figures->devices > 1)
-        fprintf(out, "slowdown = %.4g                # products of 512 beside all-reduces of 16 MiB\n",
+        fprintf(out, "slowdown = %.4g                # products of 512 beside all-reduces of 4 MiB\n",
                 figures->slowdown);
     fprintf(out, "\n");
     fprintf(out, "[products]                    # squares, less an empty kernel; size:TFLOP/s\nfp32 =");

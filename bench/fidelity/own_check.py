@@ -6,7 +6,8 @@ MACHINE_FILE is written by calibrate if it is not there: two soft GPUs with one 
 two are trained in turn, ROUNDS times. The median step of one device is what the machine is calibrated with (--compute);
 the steps of DP and DDP are predicted from that and from calibrate's own figures. Compared are steps in steps of one
 device: the prediction with the median over the rounds of (step / step of one device in the same round), so that what slows a
-whole round does not count. Exit code 0: both within 10 %; 1: not; 3: the machine was not calm, or has no two cores.
+whole round does not count. Exit code 0: both within 10 %; 1: not; 3: the machine was not calm (before or after the
+rounds, or the rounds differ), or has no two cores.
 """
 import json
 import os
@@ -14,10 +15,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 ROUNDS = 7
 GOAL = 0.10   # of the step
 CALM = 0.05   # the median distance of the rounds' ratios from their median, relative
+OTHERS = 0.10 # the cores' time that others take while nothing of this runs
 CASES = {"single": ["dp-train", "--strategy", "single", "--global-batch", "64"], "dp": ["dp-train", "--gpus", "2", "--global-batch", "128"],
          "ddp": ["ddp-train", "--gpus", "2", "--global-batch", "128"]}
 
@@ -61,8 +64,27 @@ def compare(single, case, predicted):
     return measured, spread, predicted / statistics.median(single) / measured - 1
 
 
-def verdict(results):
-    """(exit code, sentence) of {case: (measured, spread, error)}."""
+def cores_taken(before, after):
+    """The share of the cores' time that was not idle between two first lines of /proc/stat."""
+    spent = [b - a for a, b in zip(*([int(field) for field in line.split()[1:9]] for line in (before, after)))]
+    return 1 - (spent[3] + spent[4]) / max(sum(spent), 1)  # idle, waiting for a disk
+
+
+def others():
+    """The share that others take: measured for two seconds in which nothing of this runs."""
+    lines = []
+    for _ in range(2):
+        with open("/proc/stat") as file:
+            lines.append(file.readline())
+        if len(lines) == 1:
+            time.sleep(2)
+    return cores_taken(*lines)
+
+
+def verdict(results, busy):
+    """(exit code, sentence) of {case: (measured, spread, error)} on a computer whose cores others take by so much."""
+    if busy > OTHERS:
+        return 3, f"NO VERDICT: the machine is not calm (others take {busy:.0%} of the cores)"
     restless = [case for case, (_, spread, _) in results.items() if spread > CALM]
     if restless:
         return 3, f"NO VERDICT: the machine is not calm ({', '.join(restless)}: rounds differ by more than {CALM:.0%})"
@@ -83,7 +105,7 @@ def main():
         room.calibrate()
     for case in CASES:
         room.record(case)
-    steps = {case: [] for case in CASES}
+    busy, steps = others(), {case: [] for case in CASES}
     for _ in range(ROUNDS):
         for case in CASES:
             steps[case].append(room.train(case))
@@ -96,7 +118,7 @@ def main():
         predicted = room.replay(case, compute)
         results[case] = measured, spread, error = compare(steps["single"], steps[case], predicted)
         print(f"{case}, 2 devices: predicted {predicted / alone:.3f} of that, measured {measured:.3f} (rounds differ by {spread:.1%}): {error:+.1%}")
-    code, sentence = verdict(results)
+    code, sentence = verdict(results, max(busy, others()))
     print(f"load {os.getloadavg()[0]:.1f}, {len(os.sched_getaffinity(0))} cores, {ROUNDS} rounds. {sentence}")
     sys.exit(code)
 

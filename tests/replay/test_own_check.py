@@ -17,11 +17,16 @@ assert measured == 2 and spread == 0 and abs(error + 0.05) < 1e-12, (measured, s
 measured, spread, error = own.compare([10, 10, 10], [30, 10, 20], 20)
 assert measured == 2 and spread == 0.5 and error == 0, (measured, spread, error)
 
-assert own.verdict({"dp": (2, 0.01, -0.09), "ddp": (2, 0.01, 0.1)}) == (0, "WITHIN 10%: dp, ddp")
-code, sentence = own.verdict({"dp": (2, 0.01, -0.101), "ddp": (2, 0.01, 0)})
+assert own.verdict({"dp": (2, 0.01, -0.09), "ddp": (2, 0.01, 0.1)}, 0.1) == (0, "WITHIN 10%: dp, ddp")
+code, sentence = own.verdict({"dp": (2, 0.01, -0.101), "ddp": (2, 0.01, 0)}, 0)
 assert code == 1 and sentence.startswith("MISSED: dp not within"), sentence
-code, sentence = own.verdict({"dp": (2, 0.01, -0.5), "ddp": (2, 0.06, 0)})
+code, sentence = own.verdict({"dp": (2, 0.01, -0.5), "ddp": (2, 0.06, 0)}, 0)
 assert code == 3 and sentence.startswith("NO VERDICT: the machine is not calm (ddp:"), sentence
+
+code, sentence = own.verdict({"dp": (2, 0.01, 0), "ddp": (2, 0.01, 0)}, 0.11)
+assert code == 3 and "others take 11%" in sentence, sentence
+# user nice system idle iowait irq softirq steal (guest, which user holds): 30 of 100 not idle
+assert abs(own.cores_taken("cpu 10 0 10 100 10 0 0 0 5", "cpu 30 0 15 160 20 0 0 5 9") - 0.3) < 1e-12
 
 refused = subprocess.run([sys.executable, OWN_CHECK, "build"], capture_output=True, text=True)
 assert refused.returncode == 1 and "usage: own_check.py" in refused.stderr, refused
