@@ -227,6 +227,13 @@ static void say_measured_why(const struct view *view, int n, int pair, const str
         putc('.', to->out);
 }
 
+static bool is_unsteady(const struct view *view, int n)
+{
+    const struct table *rows = &view->results->rows;
+    return row_spread(rows, view_row(view, "dp", n, false)) > UNSTEADY ||
+           row_spread(rows, view_row(view, "ddp", n, false)) > UNSTEADY;
+}
+
 void say_headline_times(const struct results *results, const struct speaker *to)
 {
     struct view views[VIEWS_MAX];
@@ -242,6 +249,8 @@ void say_headline_times(const struct results *results, const struct speaker *to)
         fprintf(to->out, "%s%s%s on %d devices: ", found > 1 ? " " : "", views[v].workload->name,
                 weak_note(views[v].scaling), n);
         say_faster(&views[v], pair, to);
+        if (is_unsteady(&views[v], n))
+            fputs(" Its steps scatter too much to build on.", to->out);
         say_measured_why(&views[v], n, pair, to);
     }
     if (!found) {

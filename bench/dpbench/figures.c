@@ -209,35 +209,35 @@ static int write_breakdown(const struct view *view, FILE *out)
 static const struct kind {
     const char *name, *title, *caption;
     int band;
+    bool folded;
     int (*write)(const struct view *view, FILE *out);                /* returns the rows written; 0: no figure */
     void (*tell)(const struct view *view, const struct speaker *to); /* its take-away */
-    bool folded;
 } kinds[] = {
     {"memory", "Peak memory per device",
      "One bar a device: DataParallel on the left, DistributedDataParallel on the right. Outputs: what the last layer "
      "puts out, and its gradient; DP gathers those of all devices on device 0, which alone keeps the optimizer's "
      "state. Communication: in DDP the buckets, copies of the gradients that are all-reduced. Each colour is the "
      "peak of its category.",
-     1, write_memory, say_memory, false},
+     1, false, write_memory, say_memory},
     {"traffic", "Bytes between devices in one step",
      "Left: all bytes between devices, by what they are moved for (gather: outputs, and their gradient back); bytes "
      "from the host are not in it. Right: the most that any one device sends or receives. With DP all of it passes "
      "device 0.",
-     1, write_traffic, say_bytes, false},
+     1, false, write_traffic, say_bytes},
     {"throughput", "Throughput and speed-up",
      "Higher is better. Samples by the total time of the timed steps, the median of the rounds; dashed: single, "
      "dotted: N times single. Only numbers of devices that have cores of their own. Bars: 95 % interval over the "
      "rounds (up to 5 rounds: their range); none with one round.",
-     3, write_throughput, tell_throughput, false},
+     3, false, write_throughput, tell_throughput},
     {"breakdown", "Where a step's time goes",
      "One step, the median of the middle round, on its slowest device; which is faster all rounds tell, above. Blue "
      "and green compute, yellow to wine move data (all-reduce: the part that no computing hides), grey is the host's "
      "own work and waiting.",
-     3, write_breakdown, tell_breakdown, false},
+     3, false, write_breakdown, tell_breakdown},
     {"utilization", "Busy time of each device",
      "CPU time of the device's threads, by the step and the device's cores: kernels, products, copies and "
      "collectives, so moving data counts as busy here.",
-     3, write_utilization, tell_utilization, true},
+     3, true, write_utilization, tell_utilization},
 };
 #define KIND_COUNT (sizeof kinds / sizeof *kinds)
 

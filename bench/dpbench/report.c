@@ -196,6 +196,9 @@ static void put_settings(const struct page *page, FILE *out)
     for (int v = 0; v < count; v++)
         if (v == 0 || views[v].workload != views[v - 1].workload)
             put_setting(out, views[v].workload->name, views[v].workload->title);
+    for (int w = 0; w < workload_count; w++)
+        if (!workloads[w].batch && table_find(&page->results->modelled, 0, "model", workloads[w].model) >= 0)
+            put_setting(out, workloads[w].name, workloads[w].title);
 }
 
 /* ---- the template ---------------------------------------------------------------------------- */

@@ -111,10 +111,12 @@ class Page(SweepCase):
 
     def test_unsteady_cells_are_named(self):
         self.assertEqual(self.said(self.sweep(*MLP), "Unsteady."), [])
+        self.assertNotIn("scatter too much", self.page())
         shutil.rmtree(self.out)
         line, = self.said(self.sweep(*MLP, fault="dp:2:unsteady"), "Unsteady.")
         self.assertTrue(line.startswith("Measured on soft GPUs: in 1 cell the steps scatter by more than 20 % of their median (MAD; mlp dp on 2: 50 %)"), line)
         self.assertRegex(self.page(), r'<td class="n bad">[\d.]+ \(50 %\)</td>')
+        self.assertIn("Its steps scatter too much to build on.", self.page())
 
     def test_the_totals_are_those_of_the_rows(self):
         self.sweep("--quick", "--models", "mlp,classes", "--cores", "4", "--rounds", "1")
