@@ -228,6 +228,21 @@ def test_two_jobs_at_once():
     check(len(sums) == 1, f"checksums {sums}")
 
 
+def test_a_checkpoint_that_one_rank_cannot_see():
+    """trials.md 43: the path leads to a file for rank 0 alone. All ranks end, the one that sees nothing says so; and one rank writes."""
+    with folder() as here, folder() as there:
+        common = hand("--steps", 2)
+        expect(ddp(*common[1:], "--gpus", 2, "--save", os.path.join(here, "saved")), 0)
+        for option, code in (("--resume", 4), ("--save", 0)):
+            port = free_port()
+            runs = [Run([*common, option, "saved"], {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_PORT": str(port)}, cwd=place)
+                    for rank, place in enumerate((here, there))]
+            for run in runs:
+                expect(run, code, limit=10)
+            check(code == 0 or "saved" in runs[1].err, runs[1].err)
+        check(os.listdir(there) == [] and os.listdir(here) == ["saved"], f"{os.listdir(here)} {os.listdir(there)}")
+
+
 def test_a_missing_rank():
     runs = by_hand(hand("--rendezvous-timeout", 0.5), (0, 1, 2), 4, free_port())
     for run in runs.values():
