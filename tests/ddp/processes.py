@@ -202,11 +202,12 @@ def closest():
 
 
 def run_tests(functions):
-    """Runs each test; exits with 1 if one fails."""
+    """Runs each test, or --only those with this in their names, or all --but those; exits with 1 if one fails."""
     failed = 0
     chosen = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else ""
+    but = sys.argv[sys.argv.index("--but") + 1] if "--but" in sys.argv else None
     for function in functions:
-        if chosen not in function.__name__:
+        if chosen not in function.__name__ or (but and but in function.__name__):
             continue
         started = time.monotonic()
         measured.clear()

@@ -95,16 +95,13 @@ def test_overlap_uses_whole_values():
                 check(kept("--bucket-cap-mb", cap, env=env) == without, f"cap {cap}, {env}: some step differs")
 
 
-def test_resuming_is_bit_equal():
+def test_resume_is_bit_equal():
     common = [*SMALL, "--gpus", 2, "--global-batch", 32, "--momentum", 0.9, "--warmup", 0]
     with folder() as path:
         half, whole, resumed = (os.path.join(path, name) for name in ("half", "whole", "resumed"))
         expect(ddp(*common, "--steps", 6, "--save", half), 0)
         expect(ddp(*common, "--steps", 12, "--save", whole), 0)
-        run = ddp(*common, "--steps", 6, "--resume", half, "--save", resumed)
-        if run.finish() == 3 and "cJSON" in run.err:   # a build that can't read checkpoints says so
-            return
-        expect(run, 0)
+        expect(ddp(*common, "--steps", 6, "--resume", half, "--save", resumed), 0)
         with open(whole, "rb") as a, open(resumed, "rb") as b:
             check(a.read() == b.read(), "the resumed run ends elsewhere")
 
@@ -228,7 +225,7 @@ def test_two_jobs_at_once():
     check(len(sums) == 1, f"checksums {sums}")
 
 
-def test_a_checkpoint_that_one_rank_cannot_see():
+def test_resume_that_one_rank_cannot_see():
     """trials.md 43: the path leads to a file for rank 0 alone. All ranks end, the one that sees nothing says so; and one rank writes."""
     with folder() as here, folder() as there:
         common = hand("--steps", 2)
