@@ -16,6 +16,7 @@
 /* A parameter as it travels. */
 struct description {
     char name[64];
+    int32_t type; /* enum element_type */
     int32_t dims;
     uint64_t shape[PARAMETER_MAX_DIMS];
 };
@@ -47,11 +48,17 @@ static void compare_shapes(struct verdict *verdict, const struct description *al
         for (int i = 0; i < count; i++) {
             const struct description *ours = &all[i], *theirs = &all[(size_t)rank * (size_t)count + (size_t)i];
             char our_shape[96], their_shape[96];
-            if (same_shape(ours, theirs))
+            if (same_shape(ours, theirs) && ours->type == theirs->type)
                 continue;
+            verdict->exit_code = EXIT_CHECK_FAILED;
+            if (ours->type != theirs->type) {
+                snprintf(verdict->text, sizeof(verdict->text),
+                         "models differ: parameter %s is %s on rank 0 and %s on rank %d", ours->name,
+                         element_name((enum element_type)ours->type), element_name((enum element_type)theirs->type), rank);
+                return;
+            }
             format_shape(our_shape, sizeof(our_shape), ours);
             format_shape(their_shape, sizeof(their_shape), theirs);
-            verdict->exit_code = EXIT_CHECK_FAILED;
             snprintf(verdict->text, sizeof(verdict->text),
                      "models differ: parameter %s has shape %s on rank 0 and %s on rank %d", ours->name, our_shape,
                      their_shape, rank);
@@ -104,6 +111,7 @@ static int verify_shapes(struct world *world, const struct model *model)
     for (size_t i = 0; i < count; i++) {
         const struct parameter *parameter = &model->parameters[i];
         snprintf(mine[i].name, sizeof(mine[i].name), "%s", parameter->name);
+        mine[i].type = (int32_t)model->settings.type;
         mine[i].dims = parameter->dims;
         for (int dim = 0; dim < parameter->dims; dim++)
             mine[i].shape[dim] = parameter->shape[dim];

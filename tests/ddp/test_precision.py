@@ -77,7 +77,7 @@ def test_a_scale_finds_its_place():
         check(summary["loss_last"] < summary["loss_first"], f"loss {summary['loss_first']} -> {summary['loss_last']}")
 
 
-def test_resuming_is_bit_equal():
+def test_resume_is_bit_equal():
     """With Adam, whose step counts updates that were made, behind a skipped step."""
     arguments = [*FP16, "--optimizer", "adam", "--lr", 0.001, "--loss-scale", 2 ** 22, "--loss", "sum", "--schedule", "cosine",
                  "--schedule-updates", 40, "--lr-warmup", 5, "--clip-norm", 2]
@@ -93,7 +93,7 @@ def test_resuming_is_bit_equal():
         check(text_of(whole, "loss_scale") == text_of(resumed, "loss_scale"), "another scale")
 
 
-def test_a_checkpoint_fits_every_precision():
+def test_resume_in_every_precision():
     """Masters are fp32: what one precision saves another goes on from."""
     reference = train(SINGLE, *FP16, "--precision", "fp32", "--steps", 25)[0]["loss_last"]
     for first, then in (("fp32", "fp16"), ("bf16", "fp32"), ("fp16", "bf16")):

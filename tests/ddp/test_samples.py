@@ -143,7 +143,7 @@ def test_refused_before_any_process():
         check(got["global_batch"] == counted and got["status"] == "ok", f"{got}")
 
 
-def test_resumed_epoch():
+def test_resume_at_an_epoch():
     """Trial 7: 22 samples on 2 ranks; epochs 3 and 4 of a run, and the same after a resume, give the same weights."""
     for program in (DDP, DP):
         for sampler, batch in (("distributed", 4), ("chunk", 4), ("chunk", 22)):
@@ -249,18 +249,28 @@ def test_text():
         check("model of tokens" in run.err, run.err)
 
 
+def lstm_on_a_text(path):
+    text = os.path.join(path, "text")
+    with open(text, "w", encoding="utf-8") as file:
+        file.write("the quick brown fox jumps over the lazy dog; " * 100)
+    return ["--model", "lstm", "--data", text, "--global-batch", 8, "--lr", 1, "--momentum", 0, "--warmup", 0]
+
+
 def test_lstm():
-    """It learns a text in every precision, and its header says what it is; a run resumed has the bits of one that never stopped."""
+    """It learns a text in every precision, and its header says what it is."""
     with folder() as path:
-        text, files = os.path.join(path, "text"), [os.path.join(path, name) for name in ("whole", "half", "rest")]
-        with open(text, "w", encoding="utf-8") as file:
-            file.write("the quick brown fox jumps over the lazy dog; " * 100)
-        common = ["--model", "lstm", "--data", text, "--global-batch", 8, "--lr", 1, "--momentum", 0, "--warmup", 0]
+        common = lstm_on_a_text(path)
         for precision in ("fp32", "bf16", "fp16"):
             lines, out = train(DP, *common, "--strategy", "single", "--precision", precision, "--steps", 40)
             first, last = lines["step"][0]["loss"], lines["step"][-1]["loss"]
             check(5 < first < 6.5 and last < 2.9, f"{precision}: loss {first} -> {last}")
             check("lstm, 657664 parameters" in out and "layers=1 embedding=256 width=256 block=64 vocabulary=256" in out, out)
+
+
+def test_resume_lstm():
+    """A run resumed has the bits of one that never stopped."""
+    with folder() as path:
+        common, files = lstm_on_a_text(path), [os.path.join(path, name) for name in ("whole", "half", "rest")]
         for program in (DP, DDP):
             start = [program, *common, "--gpus", 2, "--accumulate", 2]
             train(*start, "--steps", 9, "--save", files[0])

@@ -307,6 +307,7 @@ static void other_models_are_refused(void **state)
         {{128, 64, 1, 10},
          {64, 128, 1, 10},
          "parameter net.0.weight has shape [64, 128] on rank 0 and [128, 64] on rank 1"},
+        {{64, 128, 2, 10}, {64, 128, 2, 10, .type = ELEMENT_BF16}, "parameter net.0.weight is fp32 on rank 0 and bf16 on rank 1"},
     };
     for (size_t i = 0; i < sizeof(cells) / sizeof(cells[0]); i++) {
         struct training ddp;

@@ -96,7 +96,7 @@ def test_overlap_uses_whole_values():
                 check(kept("--bucket-cap-mb", cap, env=env) == without, f"cap {cap}, {env}: some step differs")
 
 
-def test_resuming_is_bit_equal():
+def test_resume_is_bit_equal():
     common = [*SMALL, "--gpus", 2, "--global-batch", 32, "--momentum", 0.9, "--warmup", 0]
     with folder() as path:
         half, whole, resumed = (os.path.join(path, name) for name in ("half", "whole", "resumed"))
@@ -250,6 +250,21 @@ def test_two_jobs_at_once():
             with open(file, encoding="utf-8") as text:
                 sums.add(json.loads(text.readlines()[-1])["checksum"])
     check(len(sums) == 1, f"checksums {sums}")
+
+
+def test_resume_that_one_rank_cannot_see():
+    """trials.md 43: the path leads to a file for rank 0 alone. All ranks end, the one that sees nothing says so; and one rank writes."""
+    with folder() as here, folder() as there:
+        common = hand("--steps", 2)
+        expect(ddp(*common[1:], "--gpus", 2, "--save", os.path.join(here, "saved")), 0)
+        for option, code in (("--resume", 4), ("--save", 0)):
+            port = free_port()
+            runs = [Run([*common, option, "saved"], {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_PORT": str(port)}, cwd=place)
+                    for rank, place in enumerate((here, there))]
+            for run in runs:
+                expect(run, code, limit=10)
+            check(code == 0 or "saved" in runs[1].err, runs[1].err)
+        check(os.listdir(there) == [] and os.listdir(here) == ["saved"], f"{os.listdir(here)} {os.listdir(there)}")
 
 
 def test_a_missing_rank():
