@@ -167,26 +167,20 @@ template <class T> struct Wide<ColumnIn<T>> {
     ColumnIn<T> get() const { return {values, COLUMN_TILE}; }
 };
 
-template <class K, class... Arguments>
-DEVICE void matrix_rows(size_t begin, size_t end, size_t columns, Arguments... arguments)
+/* `width` elements from `start` on. Arguments by value: read from memory in the loop, they could be what an element writes. */
+template <class K, class... Arguments> DEVICE void matrix_row(size_t start, size_t width, Arguments... arguments)
 {
-    for (size_t row = begin; row < end; row++) {
 #pragma omp simd
-        for (size_t column = 0; column < columns; column++)
-            K::element(arguments.at(Place{row * columns + column, column})...);
-    }
+    for (size_t i = 0; i < width; i++)
+        K::element(arguments.at(Place{start + i, i})...);
 }
 
 /* Whole groups of rows as rows of group * columns. */
 template <class K, class... Arguments>
 inline void matrix_groups(size_t begin, size_t groups, size_t columns, size_t group, const Wide<Arguments> &...wide)
 {
-    for (size_t g = 0; g < groups; g++) {
-        const size_t start = (begin + g * group) * columns;
-#pragma omp simd
-        for (size_t i = 0; i < group * columns; i++)
-            K::element(wide.get().at(Place{start + i, i})...);
-    }
+    for (size_t g = 0; g < groups; g++)
+        matrix_row<K>((begin + g * group) * columns, group * columns, wide.get()...);
 }
 
 template <class K, class... Arguments>
@@ -196,7 +190,8 @@ DEVICE void matrix_loop(Range rows, size_t columns, Arguments... arguments)
     const size_t groups = group > 1 ? (rows.end - rows.begin) / group : 0;
     if (groups > 1)
         matrix_groups<K, Arguments...>(rows.begin, groups, columns, group, Wide<Arguments>(arguments, columns, group)...);
-    matrix_rows<K>(rows.begin + (groups > 1 ? groups * group : 0), rows.end, columns, arguments...);
+    for (size_t row = rows.begin + (groups > 1 ? groups * group : 0); row < rows.end; row++)
+        matrix_row<K>(row * columns, columns, arguments...);
 }
 
 template <class K, class... Arguments> void matrix_body(const void *bytes, unsigned block, unsigned blocks)
