@@ -211,6 +211,8 @@ inline softError_t launch_matrix(const Cost &cost, softStream_t stream, size_t r
 
 /* ---- rows: the group is one lane ---- */
 
+constexpr size_t LANES = 64; /* of a row's sum: four vectors of 16 floats */
+
 struct Group {
     static constexpr bool first() { return true; }
     static constexpr bool owns(size_t) { return true; }
@@ -222,22 +224,26 @@ struct Group {
             f(i);
     }
 
-    /* Four stretches side by side, each in vector lanes: one chain of additions alone would wait for itself. */
+    /* LANES sums side by side, then halves upon halves: one chain of additions alone would wait for itself, and the sums of a
+     * vector's lanes, one after the other, would take longer than a short row. */
     template <class F> static DEVICE float sum(size_t n, F f)
     {
-        const size_t stretch = n / 256 * 64;
-        float a = 0, b = 0, c = 0, d = 0;
-#pragma omp simd reduction(+ : a, b, c, d)
-        for (size_t i = 0; i < stretch; i++) {
-            a += f(i);
-            b += f(i + stretch);
-            c += f(i + 2 * stretch);
-            d += f(i + 3 * stretch);
+        float lanes[LANES] = {};
+        size_t begin = 0;
+        for (; begin + LANES <= n; begin += LANES) {
+#pragma omp simd
+            for (size_t i = 0; i < LANES; i++)
+                lanes[i] += f(begin + i);
         }
-#pragma omp simd reduction(+ : a)
-        for (size_t i = 4 * stretch; i < n; i++)
-            a += f(i);
-        return (a + b) + (c + d);
+#pragma omp simd
+        for (size_t i = 0; i < n - begin; i++)
+            lanes[i] += f(begin + i);
+        for (size_t half = LANES / 2; half > 0; half /= 2) {
+#pragma omp simd
+            for (size_t i = 0; i < half; i++)
+                lanes[i] += lanes[half + i];
+        }
+        return lanes[0];
     }
 
     /* A NaN is passed over; -infinity if there is nothing. */
