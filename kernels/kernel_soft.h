@@ -161,8 +161,9 @@ template <class T> struct Wide<ColumnIn<T>> {
     T values[COLUMN_TILE];
     Wide(const ColumnIn<T> &a, size_t columns, size_t group)
     {
-        for (size_t i = 0; i < group * columns; i++)
-            values[i] = a.pointer[i % columns];
+        for (size_t start = 0; start < group * columns; start += columns)
+            for (size_t i = 0; i < columns; i++)
+                values[start + i] = a.pointer[i];
     }
     ColumnIn<T> get() const { return {values, COLUMN_TILE}; }
 };
