@@ -12,9 +12,6 @@ struct Bias {
     template <class Y> static DEVICE void element(Y &y, float bias) { y = y + bias; }
 };
 
-/* NaN goes through, as in PyTorch: `x < 0` is false for it. */
-DEVICE float relu(float x) { return x < 0.0f ? 0.0f : x; }
-
 struct BiasRelu {
     template <class Y> static DEVICE void element(Y &y, float bias) { y = relu(y + bias); }
 };
@@ -24,7 +21,7 @@ struct ReluForward {
 };
 
 struct ReluBackward {
-    template <class Y> static DEVICE void element(Y &dx, float dy, float y) { dx = y > 0.0f ? dy : 0.0f; }
+    template <class Y> static DEVICE void element(Y &dx, float dy, float y) { dx = gated(dy, y); }
 };
 
 /* 0.5 (1 + tanh u) = sigmoid(2 u), so GELU is x times a sigmoid; u = sqrt(2/pi) (x + 0.044715 x^3). */

@@ -10,6 +10,7 @@
  * Layout of statistics: mean [C], sum of squared deviations [C], count [1]. Of saved: mean [C], 1 / deviation [C], count.
  */
 #include "kernels/kernel_chunks.h"
+#include "kernels/kernel_math.h"
 
 #include <cmath>
 
@@ -113,8 +114,6 @@ struct FromRunning {
             saved[2 * columns] = 0;
     }
 };
-
-DEVICE float relu(float x) { return x < 0.0f ? 0.0f : x; }
 
 DEVICE float normal(float x, float mean, float deviation, float weight, float bias)
 {

@@ -7,17 +7,11 @@
  * Two tensors are read twice; where a residual was added, its gradient is made on the way.
  */
 #include "kernels/kernel_chunks.h"
+#include "kernels/kernel_math.h"
 
 using namespace kernel;
 
 namespace {
-
-/* g where `open` is positive, else 0; by bits, since of a choice compilers make a branch, and no vector. */
-DEVICE float gated(float g, float open)
-{
-    const uint32_t keep = open > 0.0f ? 0xffffffffu : 0u;
-    return bits_float(float_bits(g) & keep);
-}
 
 /* ---- backward: first = sum of g, second = sum of g (x - mean), g the gradient behind the ReLU ---- */
 

@@ -120,18 +120,23 @@ DEVICE void chunk_tile(size_t chunk, size_t begin, size_t end, size_t columns, s
 {
     ChunkTile tile = {};
     const size_t group = width == columns && columns < COLUMN_TILE ? COLUMN_TILE / columns : 1;
-    for (size_t i = 0; i < group * width; i++) {
+    for (size_t i = 0; i < width; i++) {
         Spot spot;
-        K::prepare(from + i % width, spot, raw...);
-        tile.mean[i] = spot.mean;
-        tile.factor[i] = spot.factor;
-        tile.offset[i] = spot.offset;
+        K::prepare(from + i, spot, raw...);
+        for (size_t place = i; place < group * width; place += width) {
+            tile.mean[place] = spot.mean;
+            tile.factor[place] = spot.factor;
+            tile.offset[place] = spot.offset;
+        }
     }
     chunk_pass<K, 1>(tile, begin, end, columns, from, width, group, raw...);
     chunk_fold(tile.first, width, group);
     if constexpr (K::PASSES == 2) {
-        for (size_t i = 0; i < group * width; i++)
-            tile.mean[i] = tile.first[i % width] / static_cast<float>(end - begin);
+        for (size_t i = 0; i < width; i++) {
+            const float mean = tile.first[i] / static_cast<float>(end - begin);
+            for (size_t place = i; place < group * width; place += width)
+                tile.mean[place] = mean;
+        }
         float kept[COLUMN_TILE];
         memcpy(kept, tile.first, sizeof kept);
         chunk_pass<K, 2>(tile, begin, end, columns, from, width, group, raw...);

@@ -36,6 +36,20 @@ DEVICE float exponential(float x)
 #endif
 }
 
+/* g where `open` is positive, else 0; by bits, since of a choice compilers make a branch, and no vector. */
+DEVICE float gated(float g, float open)
+{
+    const uint32_t keep = 0u - static_cast<uint32_t>(open > 0.0f);
+    return bits_float(float_bits(g) & keep);
+}
+
+/* max(x, 0), by bits as well. NaN goes through, as in PyTorch: it is not below 0. */
+DEVICE float relu(float x)
+{
+    const uint32_t drop = 0u - static_cast<uint32_t>(x < 0.0f);
+    return bits_float(float_bits(x) & ~drop);
+}
+
 /* 1 / (1 + e^-x): small values keep their relative precision, which 1 + tanh loses. Within 3 units in the last place; a result
  * below the smallest normal number may be 0. */
 DEVICE float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }

@@ -161,32 +161,27 @@ template <class T> struct Wide<ColumnIn<T>> {
     T values[COLUMN_TILE];
     Wide(const ColumnIn<T> &a, size_t columns, size_t group)
     {
-        for (size_t i = 0; i < group * columns; i++)
-            values[i] = a.pointer[i % columns];
+        for (size_t start = 0; start < group * columns; start += columns)
+            for (size_t i = 0; i < columns; i++)
+                values[start + i] = a.pointer[i];
     }
     ColumnIn<T> get() const { return {values, COLUMN_TILE}; }
 };
 
-template <class K, class... Arguments>
-DEVICE void matrix_rows(size_t begin, size_t end, size_t columns, Arguments... arguments)
+/* `width` elements from `start` on. Arguments by value: read from memory in the loop, they could be what an element writes. */
+template <class K, class... Arguments> DEVICE void matrix_row(size_t start, size_t width, Arguments... arguments)
 {
-    for (size_t row = begin; row < end; row++) {
 #pragma omp simd
-        for (size_t column = 0; column < columns; column++)
-            K::element(arguments.at(Place{row * columns + column, column})...);
-    }
+    for (size_t i = 0; i < width; i++)
+        K::element(arguments.at(Place{start + i, i})...);
 }
 
 /* Whole groups of rows as rows of group * columns. */
 template <class K, class... Arguments>
 inline void matrix_groups(size_t begin, size_t groups, size_t columns, size_t group, const Wide<Arguments> &...wide)
 {
-    for (size_t g = 0; g < groups; g++) {
-        const size_t start = (begin + g * group) * columns;
-#pragma omp simd
-        for (size_t i = 0; i < group * columns; i++)
-            K::element(wide.get().at(Place{start + i, i})...);
-    }
+    for (size_t g = 0; g < groups; g++)
+        matrix_row<K>((begin + g * group) * columns, group * columns, wide.get()...);
 }
 
 template <class K, class... Arguments>
@@ -196,7 +191,8 @@ DEVICE void matrix_loop(Range rows, size_t columns, Arguments... arguments)
     const size_t groups = group > 1 ? (rows.end - rows.begin) / group : 0;
     if (groups > 1)
         matrix_groups<K, Arguments...>(rows.begin, groups, columns, group, Wide<Arguments>(arguments, columns, group)...);
-    matrix_rows<K>(rows.begin + (groups > 1 ? groups * group : 0), rows.end, columns, arguments...);
+    for (size_t row = rows.begin + (groups > 1 ? groups * group : 0); row < rows.end; row++)
+        matrix_row<K>(row * columns, columns, arguments...);
 }
 
 template <class K, class... Arguments> void matrix_body(const void *bytes, unsigned block, unsigned blocks)
@@ -216,6 +212,8 @@ inline softError_t launch_matrix(const Cost &cost, softStream_t stream, size_t r
 
 /* ---- rows: the group is one lane ---- */
 
+constexpr size_t LANES = 64; /* of a row's sum: four vectors of 16 floats */
+
 struct Group {
     static constexpr bool first() { return true; }
     static constexpr bool owns(size_t) { return true; }
@@ -227,22 +225,26 @@ struct Group {
             f(i);
     }
 
-    /* Four stretches side by side, each in vector lanes: one chain of additions alone would wait for itself. */
+    /* LANES sums side by side, then halves upon halves: one chain of additions alone would wait for itself, and the sums of a
+     * vector's lanes, one after the other, would take longer than a short row. */
     template <class F> static DEVICE float sum(size_t n, F f)
     {
-        const size_t stretch = n / 256 * 64;
-        float a = 0, b = 0, c = 0, d = 0;
-#pragma omp simd reduction(+ : a, b, c, d)
-        for (size_t i = 0; i < stretch; i++) {
-            a += f(i);
-            b += f(i + stretch);
-            c += f(i + 2 * stretch);
-            d += f(i + 3 * stretch);
+        float lanes[LANES] = {};
+        size_t begin = 0;
+        for (; begin + LANES <= n; begin += LANES) {
+#pragma omp simd
+            for (size_t i = 0; i < LANES; i++)
+                lanes[i] += f(begin + i);
         }
-#pragma omp simd reduction(+ : a)
-        for (size_t i = 4 * stretch; i < n; i++)
-            a += f(i);
-        return (a + b) + (c + d);
+#pragma omp simd
+        for (size_t i = 0; i < n - begin; i++)
+            lanes[i] += f(begin + i);
+        for (size_t half = LANES / 2; half > 0; half /= 2) {
+#pragma omp simd
+            for (size_t i = 0; i < half; i++)
+                lanes[i] += lanes[half + i];
+        }
+        return lanes[0];
     }
 
     /* A NaN is passed over; -infinity if there is nothing. */

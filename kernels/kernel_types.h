@@ -36,13 +36,14 @@ DEVICE float bits_float(uint32_t bits)
     return x;
 }
 
-/* bfloat16 is the upper half of a float: round to nearest, ties to even; a NaN stays one (quiet). */
+/* bfloat16 is the upper half of a float: round to nearest, ties to even; a NaN stays one (quiet). By masks, since of a choice
+ * compilers make a branch, and no vector. */
 DEVICE uint16_t bf16_bits(float x)
 {
     const uint32_t bits = float_bits(x);
-    const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-    const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
-    return static_cast<uint16_t>(nan ? (bits >> 16) | 0x40u : rounded);
+    const uint32_t rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
+    const uint32_t nan = 0u - static_cast<uint32_t>((bits & 0x7fffffffu) > 0x7f800000u);
+    return static_cast<uint16_t>(((rounded & ~nan) | ((bits | 0x400000u) & nan)) >> 16);
 }
 
 /* float -> IEEE half, ties to even. Normal results: the exponent is moved and the carry of the rounding may run into it (65520

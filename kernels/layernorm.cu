@@ -23,7 +23,7 @@ struct LayernormForward {
         if (residual_rows) {
             const T *residual = residual_rows + row * columns;
             sum = group.sum(columns, [=](size_t i) -> float {
-                const T added = residual[i] + (x[i] + bias[i]);
+                const float added = T(residual[i] + (x[i] + bias[i]));
                 x[i] = added;
                 return added;
             });

@@ -3,8 +3,7 @@
  * Products by oneDNN's matmul primitive (its dnnl_sgemm is slower, and its bits change with the number of threads).
  *
  * oneDNN is row-major: a column-major C = op(A) op(B) is the row-major C^T = op(B)^T op(A)^T, and transposing is a matter of
- * strides. Each thread has its own engine, stream and primitives, found by shape: nothing is shared, locked or allocated once
- * a shape has been seen. oneDNN's own threads are switched off; the soft GPU's cores each compute tiles.
+ * strides. The soft GPU's cores each compute tiles, by primitives of their own (dnnl_thread.h).
  */
 #include "config.h"
 
@@ -12,76 +11,13 @@
 
 #include "blas.h"
 
-#include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "blas_dnnl_version.h"
 #include "dnnl_thread.h"
 #include "library_calls.h"
 
-#define BUCKETS 64
-
-/* A primitive for one shape; key.a, .b, .c are NULL. */
-struct prepared {
-    struct prepared *next;
-    struct blas_product key;
-    dnnl_primitive_t primitive;
-    dnnl_memory_t source, weights, destination;
-};
-
-struct thread_state {
-    dnnl_engine_t engine;
-    dnnl_stream_t stream;
-    struct prepared *buckets[BUCKETS];
-};
-
-static pthread_key_t state_key;
-static pthread_once_t state_once = PTHREAD_ONCE_INIT;
-
-static void prepared_free(struct prepared *prepared)
-{
-    if (prepared->primitive)
-        dnnl_primitive_destroy(prepared->primitive);
-    if (prepared->source)
-        dnnl_memory_destroy(prepared->source);
-    if (prepared->weights)
-        dnnl_memory_destroy(prepared->weights);
-    if (prepared->destination)
-        dnnl_memory_destroy(prepared->destination);
-    free(prepared);
-}
-
-static void state_free(void *pointer)
-{
-    struct thread_state *state = pointer;
-    for (int i = 0; i < BUCKETS; i++) {
-        for (struct prepared *p = state->buckets[i], *next; p; p = next) {
-            next = p->next;
-            prepared_free(p);
-        }
-    }
-    dnnl_thread_close(state->engine, state->stream);
-    free(state);
-}
-
-static void make_key(void) { pthread_key_create(&state_key, state_free); }
-
-static struct thread_state *state_of_thread(void)
-{
-    pthread_once(&state_once, make_key);
-    struct thread_state *state = pthread_getspecific(state_key);
-    if (state)
-        return state;
-    state = calloc(1, sizeof *state);
-    if (!state)
-        return NULL;
-    if (!dnnl_thread_open(&state->engine, &state->stream) || pthread_setspecific(state_key, state)) {
-        state_free(state);
-        return NULL;
-    }
-    return state;
-}
+enum { SOURCE, WEIGHTS, DESTINATION }; /* the prepared memories */
 
 /* ---- a primitive for a shape ----------------------------------------------------------------------------------------- */
 
@@ -152,9 +88,9 @@ static dnnl_status_t describe(dnnl_primitive_desc_t *description, dnnl_engine_t 
     return status;
 }
 
-static dnnl_status_t make_primitive(struct prepared *out, dnnl_engine_t engine)
+static dnnl_status_t make_primitive(struct dnnl_prepared *made, dnnl_engine_t engine, const void *shape)
 {
-    const struct blas_product *p = &out->key;
+    const struct blas_product *p = shape;
     dnnl_layout layouts[3];
     memset(layouts, 0, sizeof layouts);
     dnnl_primitive_desc_t description = NULL;
@@ -162,13 +98,9 @@ static dnnl_status_t make_primitive(struct prepared *out, dnnl_engine_t engine)
     if (!status)
         status = describe(&description, engine, p, layouts);
     if (!status)
-        status = dnnl_primitive_create(&out->primitive, description);
-    if (!status)
-        status = dnnl_layout_memory(&out->source, &layouts[0], engine);
-    if (!status)
-        status = dnnl_layout_memory(&out->weights, &layouts[1], engine);
-    if (!status)
-        status = dnnl_layout_memory(&out->destination, &layouts[2], engine);
+        status = dnnl_primitive_create(&made->primitives[0], description);
+    for (int i = 0; i < 3 && !status; i++)
+        status = dnnl_layout_memory(&made->memories[i], &layouts[i], engine);
     if (description)
         dnnl_primitive_desc_destroy(description);
     for (int i = 0; i < 3; i++)
@@ -176,54 +108,35 @@ static dnnl_status_t make_primitive(struct prepared *out, dnnl_engine_t engine)
     return status;
 }
 
-static bool same_shape(const struct blas_product *p, const struct blas_product *q)
-{
-    return p->m == q->m && p->n == q->n && p->k == q->k && p->lda == q->lda && p->ldb == q->ldb && p->ldc == q->ldc &&
-           p->transpose_a == q->transpose_a && p->transpose_b == q->transpose_b && p->type_ab == q->type_ab &&
-           p->type_c == q->type_c && p->alpha == q->alpha && p->beta == q->beta && p->batch == q->batch &&
-           p->stride_a == q->stride_a && p->stride_b == q->stride_b && p->stride_c == q->stride_c;
-}
-
 /* The primitive for this shape, made on first use; NULL if oneDNN can't. */
-static struct prepared *prepare(struct thread_state *state, const struct blas_product *p)
+static struct dnnl_prepared *prepare(struct dnnl_thread *thread, const struct blas_product *p)
 {
-    const unsigned hash = ((unsigned)p->m * 31u + (unsigned)p->n) * 31u + (unsigned)p->k;
-    struct prepared **bucket = &state->buckets[hash % BUCKETS];
-    for (struct prepared *known = *bucket; known; known = known->next)
-        if (same_shape(&known->key, p))
-            return known;
-    struct prepared *made = calloc(1, sizeof *made);
-    if (!made)
-        return NULL;
-    made->key = *p;
-    made->key.a = made->key.b = made->key.c = NULL;
-    if (make_primitive(made, state->engine)) {
-        prepared_free(made);
-        return NULL;
-    }
-    made->next = *bucket;
-    *bucket = made;
-    return made;
+    struct dnnl_key key = {{DNNL_KIND_PRODUCT, p->m, p->n, p->k, p->lda, p->ldb, p->ldc, p->batch, p->stride_a, p->stride_b,
+                            p->stride_c, p->transpose_a, p->transpose_b, p->type_ab, p->type_c}};
+    const float factors[] = {p->alpha, p->beta};
+    memcpy(&key.words[15], factors, sizeof factors); /* by their bits */
+    return dnnl_thread_prepare(thread, &key, make_primitive, p);
 }
 
 static const char *run(const struct blas_product *p)
 {
-    struct thread_state *state = state_of_thread();
-    if (!state)
+    struct dnnl_thread *thread = dnnl_thread_get();
+    if (!thread)
         return "no engine could be made";
-    struct prepared *prepared = prepare(state, p);
+    struct dnnl_prepared *prepared = prepare(thread, p);
     if (!prepared)
         return "no primitive could be made for this shape";
-    if (dnnl_memory_set_data_handle(prepared->source, (void *)(uintptr_t)p->b) ||
-        dnnl_memory_set_data_handle(prepared->weights, (void *)(uintptr_t)p->a) ||
-        dnnl_memory_set_data_handle(prepared->destination, p->c))
+    if (dnnl_memory_set_data_handle(prepared->memories[SOURCE], (void *)(uintptr_t)p->b) ||
+        dnnl_memory_set_data_handle(prepared->memories[WEIGHTS], (void *)(uintptr_t)p->a) ||
+        dnnl_memory_set_data_handle(prepared->memories[DESTINATION], p->c))
         return "the buffers were refused";
     const dnnl_exec_arg_t arguments[] = {
-        {DNNL_ARG_SRC, prepared->source},
-        {DNNL_ARG_WEIGHTS, prepared->weights},
-        {DNNL_ARG_DST, prepared->destination},
+        {DNNL_ARG_SRC, prepared->memories[SOURCE]},
+        {DNNL_ARG_WEIGHTS, prepared->memories[WEIGHTS]},
+        {DNNL_ARG_DST, prepared->memories[DESTINATION]},
     };
-    if (dnnl_primitive_execute(prepared->primitive, state->stream, 3, arguments) || dnnl_stream_wait(state->stream))
+    dnnl_stream_t stream = dnnl_thread_stream(thread);
+    if (dnnl_primitive_execute(prepared->primitives[0], stream, 3, arguments) || dnnl_stream_wait(stream))
         return "the primitive failed";
     return NULL;
 }
@@ -242,8 +155,8 @@ static bool supports(softDataType_t type_ab, softDataType_t type_c)
         .m = 32, .n = 32, .k = 32, .lda = 32, .ldb = 32, .ldc = 32, .batch = 1, .type_ab = type_ab, .type_c = type_c,
         .alpha = 1};
     library_look_away(true); /* a host thread may ask, with others at the same time */
-    struct thread_state *state = state_of_thread();
-    known = state && prepare(state, &small) ? 1 : 2;
+    struct dnnl_thread *thread = dnnl_thread_get();
+    known = thread && prepare(thread, &small) ? 1 : 2;
     library_look_away(false);
     __atomic_store_n(answer, known, __ATOMIC_RELAXED);
     return known == 1;

@@ -40,11 +40,18 @@ softError_t softTranslate(softStream_t stream, const char *kernel, const struct 
     return softSuccess;
 }
 
+static bool products_alone;
+
+void softProductsAlone(bool on)
+{
+    __atomic_store_n(&products_alone, on, __ATOMIC_RELAXED);
+}
+
 static void run_launch(softStream_t stream, const struct soft_what *what, void *arguments)
 {
-    (void)what;
     const struct launch *launch = arguments;
-    if (!soft_settings()->shape_only)
+    const bool wanted = what->kind == SOFT_TASK_PRODUCT || !__atomic_load_n(&products_alone, __ATOMIC_RELAXED);
+    if (wanted && !soft_settings()->shape_only)
         soft_team_run(stream, launch->body, launch + 1, launch->blocks);
 }
 

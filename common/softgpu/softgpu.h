@@ -246,6 +246,10 @@ softError_t softRecordFinish(void);
 void softRecordNote(const char *what, const char *text, uint32_t number);
 void softRecordSetting(const char *name, const char *value);
 
+/* From now on launches that are no product (matrix, convolution) do nothing: for measurements of a step's products alone, in
+ * their order, shapes and memory. Switched while all streams are idle. */
+void softProductsAlone(bool on);
+
 /* For tests of the ledger: the which-th copy between two devices from now on is neither made nor counted (0: none). */
 void softTestDropCopy(unsigned which);
 

@@ -93,7 +93,8 @@ def test_distributed_dp_and_ddp_agree():
             check(abs(ours["loss"] - theirs["loss"]) <= 1e-5 * theirs["loss"], f"{ranks} {more}: {ours} and {theirs}")
         check("sampler=distributed" in mine["summary"][0]["variant"], mine["summary"][0]["variant"])
         chunk = train(DP, *common)[0]
-        check(chunk["step"][-1]["loss"] != other["step"][-1]["loss"], "the same order as the chunk sampler's")
+        # on 2 ranks the same rows in another order: the weights' last bits differ, the last loss need not
+        check(chunk["summary"][0]["checksum"] != other["summary"][0]["checksum"], "the same order as the chunk sampler's")
 
 
 def test_uneven_data_ends():

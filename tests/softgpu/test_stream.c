@@ -87,6 +87,34 @@ static void a_stream_keeps_its_order(void **state)
     play(count_in_order, &(struct scene){0});
 }
 
+/* What a launch says of itself decides; the order of the stream stays. */
+static void leave_out_what_is_no_product(void)
+{
+    softStream_t stream = new_stream(0);
+    void *counter = new_counter(0, stream);
+    struct soft_cost cost = {.name = "add_one", .product = true};
+    const struct soft_span span = {counter, sizeof(uint32_t), true};
+    void *translated = NULL;
+    EXPECT_OK(softStreamSynchronize(stream));
+    EXPECT_OK(softTranslate(stream, cost.name, &span, &translated));
+    softProductsAlone(true);
+    EXPECT_OK(softLaunch(stream, &cost, add_one, &translated, sizeof(translated), 1));
+    cost.product = false;
+    EXPECT_OK(softLaunch(stream, &cost, add_one, &translated, sizeof(translated), 1));
+    EXPECT_OK(softStreamSynchronize(stream));
+    EXPECT(value_of(counter) == 1);
+    softProductsAlone(false);
+    EXPECT_OK(softLaunch(stream, &cost, add_one, &translated, sizeof(translated), 1));
+    EXPECT_OK(softStreamSynchronize(stream));
+    EXPECT(value_of(counter) == 2);
+}
+
+static void products_can_be_had_alone(void **state)
+{
+    (void)state;
+    play(leave_out_what_is_no_product, &(struct scene){0});
+}
+
 static void refuse_handles(void)
 {
     softStream_t stream = new_stream(0), other = new_stream(1);
@@ -366,6 +394,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_launch_returns_before_its_work_is_done),
         cmocka_unit_test(a_stream_keeps_its_order),
+        cmocka_unit_test(products_can_be_had_alone),
         cmocka_unit_test(bad_handles_are_refused),
         cmocka_unit_test(streams_do_not_wait_for_each_other),
         cmocka_unit_test(an_event_orders_two_streams),
