@@ -249,7 +249,9 @@ void say_headline_times(const struct results *results, const struct speaker *to)
         fprintf(to->out, "%s%s%s on %d devices: ", found > 1 ? " " : "", views[v].workload->name,
                 weak_note(views[v].scaling), n);
         say_faster(&views[v], pair, to);
-        if (is_unsteady(&views[v], n))
+        enum seen what =
+            seen(table_number(&results->pairs, pair, "ratio_lo"), table_number(&results->pairs, pair, "ratio_hi"));
+        if ((what == SEEN_ABOVE || what == SEEN_BELOW) && is_unsteady(&views[v], n))
             fputs(" Its steps scatter too much to build on.", to->out);
         say_measured_why(&views[v], n, pair, to);
     }
