@@ -15,19 +15,22 @@
 static int check_exit_code(const struct build *build)
 {
     const char *code = program_setting(build->program, "exit_code", NULL);
+    const char *path = build->record->path;
     uint32_t version = build->record->header->version;
-    bool known = version >= VERSION_WITH_EXIT_CODE;
-    if (known ? code && !strcmp(code, "0") : !code)
+    if (version < VERSION_WITH_EXIT_CODE) {
+        if (!code)
+            return EXIT_OK;
+        log_error("%s: version (offset 8) is %" PRIu32 ", expected 3: it has the setting exit_code", path, version);
+        return EXIT_BAD_FILE;
+    }
+    if (!code) {
+        log_error("%s: has no setting exit_code, expected exit_code = 0: its run did not come to its end", path);
+        return EXIT_BAD_FILE;
+    }
+    if (!strcmp(code, "0"))
         return EXIT_OK;
-    if (!known)
-        log_error("%s: version (offset 8) is %" PRIu32 ", expected 3: it has the setting exit_code",
-                  build->record->path, version);
-    else if (!code)
-        log_error("%s: has no setting exit_code, expected exit_code = 0: its run did not come to its end",
-                  build->record->path);
-    else
-        log_error("%s: setting exit_code is %s, expected 0: its run failed, and steps may be missing or cut short",
-                  build->record->path, code);
+    log_error("%s: setting exit_code is %s, expected 0: its run failed, and steps may be missing or cut short", path,
+              code);
     return EXIT_BAD_FILE;
 }
 

@@ -5,6 +5,7 @@ What one run and the next write differs in times, in how DP's threads lie betwee
 in the order in which it happens. Played are: runs on all cores and on one; a run whose clock has coarse ticks; and the
 first of them as REWORK makes it anew, by seed; shapes only, and executed. Screen, JSON, CSV and timeline must be the same bytes."""
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -12,15 +13,21 @@ import tempfile
 PROGRAMS, REPLAY, REWORK, MACHINES, COARSE_CLOCK = sys.argv[1:6]
 FOLDER = tempfile.TemporaryDirectory()
 REWORKED = 2
-DEVICES = {"a100x8": 8, "h200x8": 8, "v100x8": 8, "pcie4x4": 4, "titan2-nvlink": 2, "titan2-pcie": 2, "h100x8x8": 64}
-QUESTIONS = [[], ["--launch-lock", "20"], ["--launch-lock", "0.3"], ["--no-p2p"], ["--slow-rank", "0", "2"],
+LOCKED = ["--launch-lock", "20"]
+QUESTIONS = [[], LOCKED, ["--launch-lock", "0.3"], ["--no-p2p"], ["--slow-rank", "0", "2"],
              ["--jitter", "0.05", "3"], ["--collectives", "alpha-beta"], ["--launch-lock", "20", "--compute", "0.01"]]
 BUCKETS = [["--bucket-cap-mb", "1"], ["--bucket-cap-mb", "1", "--launch-lock", "20"]]
 
 
 def machines():
-    found = sorted(name[:-4] for name in os.listdir(MACHINES) if name.endswith(".ini"))
-    assert found == sorted(DEVICES), (found, "a new machine: give its number of devices here")
+    """Devices of all nodes by the names of the machines that come with the suite."""
+    found = {}
+    for name in sorted(os.listdir(MACHINES)):
+        if name.endswith(".ini"):
+            with open(os.path.join(MACHINES, name)) as file:
+                keys = dict(re.findall(r"^(devices|nodes) *= *(\d+)", file.read(), re.M))
+            found[name[:-4]] = int(keys["devices"]) * int(keys.get("nodes", 1))
+    assert len(found) >= 7, found
     return found
 
 
@@ -71,13 +78,13 @@ def make_records(name, program, options):
     return places, files
 
 
-def check(name, program, options, gpus, turn, everywhere=True):
-    """`everywhere`: questions with a launch lock, which found the fault, are asked on every machine, the others on one."""
+def check(name, program, options, gpus, turn):
     places, files = make_records(name, program, options)
-    usable = [machine for machine in machines() if DEVICES[machine] >= gpus]
+    usable = [machine for machine, devices in machines().items() if devices >= gpus]
     questions = QUESTIONS + (BUCKETS if program == "ddp-train" and gpus > 1 else [])
     for i, question in enumerate(questions):
-        for machine in usable if everywhere and "--launch-lock" in question else [usable[(turn + i) % len(usable)]]:
+        every = question == LOCKED and name.startswith("mlp") # the question that found a fault: on every machine
+        for machine in usable if every else [usable[(turn + i) % len(usable)]]:
             answers = [replay(place, files, machine, question) for place in places]
             for place, answer in zip(places, answers):
                 for kind, first, other in zip(("screen", "JSON", "CSV", "timeline"), answers[0], answer):
@@ -86,13 +93,13 @@ def check(name, program, options, gpus, turn, everywhere=True):
 
 def main():
     for turn, (model, counts) in enumerate((("mlp", (1, 2, 3, 4)), ("resnet20", (2, 3)), ("gpt-nano", (2, 4)))):
-        plain, everywhere = ["--model", model, "--batch-per-gpu", "4"], model == "mlp"
-        check(f"{model}.single", "dp-train", [*plain, "--strategy", "single"], 1, turn, everywhere)
+        plain = ["--model", model, "--batch-per-gpu", "4"]
+        check(f"{model}.single", "dp-train", [*plain, "--strategy", "single"], 1, turn)
         for gpus in counts:
             many = [*plain, "--gpus", str(gpus)]
-            check(f"{model}.dp{gpus}", "dp-train", many, gpus, turn + gpus, everywhere)
-            check(f"{model}.p2p{gpus}", "dp-train", [*many, "--dp-transport", "p2p"], gpus, turn + gpus + 1, everywhere)
-            check(f"{model}.ddp{gpus}", "ddp-train", many, gpus, turn + gpus + 2, everywhere)
+            check(f"{model}.dp{gpus}", "dp-train", many, gpus, turn + gpus)
+            check(f"{model}.p2p{gpus}", "dp-train", [*many, "--dp-transport", "p2p"], gpus, turn + gpus + 1)
+            check(f"{model}.ddp{gpus}", "ddp-train", many, gpus, turn + gpus + 2)
     check("uneven", "dp-train", ["--model", "mlp", "--gpus", "3", "--global-batch", "10", "--accumulate", "2"], 3, 0)
     check("replica", "dp-train", ["--model", "mlp", "--gpus", "4", "--dp-loss", "replica"], 4, 0)
 
