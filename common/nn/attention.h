@@ -24,7 +24,7 @@ struct attention {
 size_t attention_statistics(const struct attention *a);
 
 /* What a scratch must have room for: ATTENTION_SCRATCH batch heads tokens width elements. A block of P fits it. */
-#define ATTENTION_SCRATCH 3
+#define ATTENTION_SCRATCH 4
 
 /* Of the backward pass: for a block of P and of its gradient. */
 struct attention_scratch {

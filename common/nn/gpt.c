@@ -30,10 +30,10 @@ struct layer {
     float *rows;            /* attention's statistics */
     void *ln1;              /* [n][c]: input of qkv; then its gradient */
     void *qkv;              /* [3][batch][heads][block][c / heads]; then their gradient as [n][3 c] */
-    void *attended;         /* [n][c]: input of mix; then its gradient */
+    void *attended;         /* [n][c]: input of mix; then its gradient. With the three behind it: scratch, too */
     void *middle;           /* [n][c]: the residual stream m */
     void *ln2;              /* [n][c]: input of expand; then its gradient */
-    void *out;              /* [n][c]: the residual stream x'. Three in a row: scratch of attention's backward pass */
+    void *out;              /* [n][c]: the residual stream x' */
     void *expanded;         /* [n][4 c]: gelu's input; before and after that, scratch of attention */
     void *gelu;             /* [n][4 c]: gelu's output; then its gradient; likewise scratch */
 };
@@ -202,13 +202,13 @@ static int gpt_forward(struct replica *replica, size_t batch, bool training)
 
 /* ---- backward ---- */
 
-/* From the gradient of `attended`, in its place, to that of qkv's output [n][3 c], in the place of `qkv`. Nobody reads `middle`,
- * `ln2`, `out`, `expanded` and `gelu` any more. */
+/* From the gradient of `attended`, in its place, to that of qkv's output [n][3 c], in the place of `qkv`. Nobody reads the layer's
+ * other tensors of its later half any more: from `middle` to `gelu` they are scratch, and so is `attended` once it is split. */
 static int attend_backward(struct replica *replica, const struct layer *layer, const struct attention *a)
 {
     size_t row = a->batch * a->tokens * width_of(replica) * element_size(replica_type(replica));
     void *d_heads = layer->gelu, *d_o = (char *)layer->gelu + 3 * row;
-    const struct attention_scratch scratch = {.p = layer->expanded, .d = layer->middle};
+    const struct attention_scratch scratch = {.p = layer->expanded, .d = layer->attended};
 
     if (a->batch == 0)
         return EXIT_OK;

@@ -201,7 +201,7 @@ static void expect(struct trial_attention *t, const char *what, int buffer, cons
     free(again), free(bytes), free(found), free(wanted);
 }
 
-/* Batch, tokens, heads, width. Blocks have a quarter of the tokens, at least 64 rows, at most 3 x width. */
+/* Batch, tokens, heads, width. Blocks have a quarter of the tokens, at least 64 rows, at most 4 x width. */
 static const struct attention shapes[] = {
     {2, 1, 1, 4}, {1, 7, 3, 4}, {2, 33, 2, 5}, {3, 64, 2, 32}, {1, 130, 2, 32}, {1, 200, 1, 8}, {2, 300, 2, 64}, {0, 33, 2, 5},
 };
