@@ -5,6 +5,9 @@
  *
  * Scores stand in blocks of rows: `rows` is a multiple of block_rows, row r belongs to query first + r % block_rows, which
  * sees that many keys and its own; what lies beyond is not read and becomes 0.
+ *
+ * The backward pass is given the scores again, and of each row the two numbers that its softmax took from all of it: the
+ * largest score, and 1 over the sum of the exponentials. So the probabilities become what they were by one look at each score.
  */
 #include "kernels/kernel_math.h"
 
@@ -51,7 +54,8 @@ template <class Group, class T> DEVICE float sight_max(Group group, const Sight 
  * the same elements in the sum and in what follows only within one of the two stretches, and so do they here. */
 struct CausalSoftmaxForward {
     template <class Group, class T>
-    static DEVICE void row(size_t row, Group group, T *scores, size_t columns, size_t block_rows, size_t first, float scale)
+    static DEVICE void row(size_t row, Group group, T *scores, float *tops, float *factors, size_t columns, size_t block_rows,
+                           size_t first, float scale)
     {
         T *x = scores + row * columns;
         const Sight sight(first + row % block_rows + 1, columns);
@@ -69,19 +73,29 @@ struct CausalSoftmaxForward {
             else
                 return exponential((x[i] - top) * scale) * factor;
         });
+        if (group.first()) {
+            tops[row] = top;
+            factors[row] = factor;
+        }
     }
 };
 
+/* The probabilities, rounded to the type as the forward pass rounded them, take the place of the scores. */
 struct CausalSoftmaxBackward {
     template <class Group, class T>
-    static DEVICE void row(size_t row, Group group, T *d_scores, const T *probabilities, size_t columns, size_t block_rows,
-                           size_t first, float scale)
+    static DEVICE void row(size_t row, Group group, T *d_probabilities, T *scores, const float *tops, const float *factors,
+                           size_t columns, size_t block_rows, size_t first, float scale)
     {
-        T *d = d_scores + row * columns;
-        const T *p = probabilities + row * columns;
+        T *d = d_probabilities + row * columns, *p = scores + row * columns;
         const Sight sight(first + row % block_rows + 1, columns);
-        const float along = sight_sum(group, sight, [=](size_t i) { return p[i] * d[i]; });
+        const float top = tops[row], factor = factors[row];
+        const float along = sight_sum(group, sight, [=](size_t i) {
+            const T probability = exponential((p[i] - top) * scale) * factor;
+            p[i] = probability;
+            return probability * d[i];
+        });
         sight_set(group, sight, d, [=](size_t i) { return scale * p[i] * (d[i] - along); });
+        group.each(columns - sight.seen, [=](size_t i) { p[sight.seen + i] = 0.0f; });
     }
 };
 
@@ -135,30 +149,34 @@ struct HeadsMerge {
 } // namespace
 
 /* FLOPs: about 20 for the exponential, 5 for the rest, of the half that is seen. Bytes: that half is read, all is written. */
-cudaError_t kernel_causal_softmax_forward(enum element_type type, void *scores, size_t rows, size_t columns, size_t block_rows,
-                                          size_t first, float scale, cudaStream_t stream)
+cudaError_t kernel_causal_softmax_forward(enum element_type type, void *scores, float *tops, float *factors, size_t rows,
+                                          size_t columns, size_t block_rows, size_t first, float scale, cudaStream_t stream)
 {
     const size_t n = rows * columns;
     const double seen = 1.0 * rows * (first + 0.5 * (block_rows + 1));
     return with_type(type, [&](auto zero) {
         using T = decltype(zero);
-        return launch_rows<CausalSoftmaxForward>({"causal_softmax_forward", 25.0 * seen, sizeof(T) * (seen + n)}, stream, rows,
-                                                 columns, inout(static_cast<T *>(scores), n), value(columns),
-                                                 value(block_rows), value(first), value(scale));
+        const double bytes = sizeof(T) * (seen + n) + 2.0 * sizeof(float) * rows;
+        return launch_rows<CausalSoftmaxForward>({"causal_softmax_forward", 25.0 * seen, bytes}, stream, rows, columns,
+                                                 inout(static_cast<T *>(scores), n), out(tops, rows), out(factors, rows),
+                                                 value(columns), value(block_rows), value(first), value(scale));
     });
 }
 
-cudaError_t kernel_causal_softmax_backward(enum element_type type, void *d_scores, const void *probabilities, size_t rows,
-                                           size_t columns, size_t block_rows, size_t first, float scale, cudaStream_t stream)
+/* FLOPs: the exponential again, 3 for the rest of the probability, 5 for the gradient. Bytes: of two tensors. */
+cudaError_t kernel_causal_softmax_backward(enum element_type type, void *d_probabilities, void *scores, const float *tops,
+                                           const float *factors, size_t rows, size_t columns, size_t block_rows, size_t first,
+                                           float scale, cudaStream_t stream)
 {
     const size_t n = rows * columns;
     const double seen = 1.0 * rows * (first + 0.5 * (block_rows + 1));
     return with_type(type, [&](auto zero) {
         using T = decltype(zero);
-        return launch_rows<CausalSoftmaxBackward>({"causal_softmax_backward", 5.0 * seen, sizeof(T) * (2.0 * seen + n)}, stream,
-                                                  rows, columns, inout(static_cast<T *>(d_scores), n),
-                                                  in(static_cast<const T *>(probabilities), n), value(columns),
-                                                  value(block_rows), value(first), value(scale));
+        const double bytes = sizeof(T) * 2 * (seen + n) + 2.0 * sizeof(float) * rows;
+        return launch_rows<CausalSoftmaxBackward>({"causal_softmax_backward", 28.0 * seen, bytes}, stream, rows, columns,
+                                                  inout(static_cast<T *>(d_probabilities), n),
+                                                  inout(static_cast<T *>(scores), n), in(tops, rows), in(factors, rows),
+                                                  value(columns), value(block_rows), value(first), value(scale));
     });
 }
 

@@ -67,12 +67,15 @@ cudaError_t kernel_layernorm_parameters(enum element_type type, void *dgamma, vo
 
 /* ---- attention.cu ---- */
 /* scores[rows][columns], in place: row r sees its first n = first + r % block_rows + 1 <= columns elements, which become
- * softmax(scale scores); the others are not read and become 0. */
-cudaError_t kernel_causal_softmax_forward(enum element_type type, void *scores, size_t rows, size_t columns, size_t block_rows,
-                                          size_t first, float scale, cudaStream_t stream);
-/* d_scores, in place, from the gradient of the probabilities to that of the scores: scale p (d - sum p d); 0 beyond. */
-cudaError_t kernel_causal_softmax_backward(enum element_type type, void *d_scores, const void *probabilities, size_t rows,
-                                           size_t columns, size_t block_rows, size_t first, float scale, cudaStream_t stream);
+ * softmax(scale scores); the others are not read and become 0. tops[rows]: the largest score seen; factors[rows]: 1 over the sum
+ * of exp(scale (score - top)). */
+cudaError_t kernel_causal_softmax_forward(enum element_type type, void *scores, float *tops, float *factors, size_t rows,
+                                          size_t columns, size_t block_rows, size_t first, float scale, cudaStream_t stream);
+/* From the same scores, with the forward pass's tops and factors, both in place: scores become the probabilities p, and
+ * d_probabilities, the gradient d of p, becomes that of the scores: scale p (d - sum p d); 0 beyond. */
+cudaError_t kernel_causal_softmax_backward(enum element_type type, void *d_probabilities, void *scores, const float *tops,
+                                           const float *factors, size_t rows, size_t columns, size_t block_rows, size_t first,
+                                           float scale, cudaStream_t stream);
 /* heads[parts][batch][head_count][tokens][width] = x[batch][tokens][parts][head_count][width] + bias[parts][head_count][width]
  * (bias may be NULL), and back. */
 cudaError_t kernel_heads_split(enum element_type type, void *heads, const void *x, const void *bias, size_t batch, size_t tokens,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See attention.h. Block i of P covers rows [first, first + rows) and columns [0, first + rows); for each sample and head it is a
- * dense matrix, and the blocks follow one another in the kept memory, each for all samples and heads.
+ * See attention.h. A block covers rows [first, first + rows) of the square of scores and columns [0, first + rows); for each
+ * sample and head it is a dense matrix in the scratch.
  */
 #include "nn/attention.h"
 
@@ -16,16 +16,15 @@
 
 struct block {
     size_t first, rows, columns; /* columns: first + rows */
-    size_t kept;                 /* where it begins, in elements of one sample and head */
 };
 
 static size_t block_rows(const struct attention *a)
 {
-    size_t rows = (a->tokens + BLOCKS - 1) / BLOCKS;
+    size_t rows = (a->tokens + BLOCKS - 1) / BLOCKS, most = ATTENTION_SCRATCH * a->width;
 
     rows = (rows + BLOCK_STEP - 1) / BLOCK_STEP * BLOCK_STEP;
     rows = rows > BLOCK_LEAST ? rows : BLOCK_LEAST;
-    rows = rows < 4 * a->width ? rows : 4 * a->width; /* a block of d P fits the scratch */
+    rows = rows < most ? rows : most; /* a block fits the scratch */
     return rows < a->tokens ? rows : a->tokens;
 }
 
@@ -34,19 +33,11 @@ static size_t block_count(const struct attention *a)
     return (a->tokens + block_rows(a) - 1) / block_rows(a);
 }
 
-/* Block i lies behind i whole ones, of rows x (1, 2, ... i) rows elements. */
 static struct block block_at(const struct attention *a, size_t i)
 {
     size_t most = block_rows(a), first = i * most, left = a->tokens - first, rows = left < most ? left : most;
 
-    return (struct block){first, rows, first + rows, most * most * (i * (i + 1) / 2)};
-}
-
-size_t attention_kept(const struct attention *a)
-{
-    struct block last = block_at(a, block_count(a) - 1);
-
-    return last.kept + last.rows * last.columns;
+    return (struct block){first, rows, first + rows};
 }
 
 /* Matrices of all samples and heads; the next one is `stride` elements on. */
@@ -64,12 +55,9 @@ static struct matrices tokens_from(const struct replica *replica, const struct a
     return (struct matrices){(const char *)tensor + at * element_size(replica_type(replica)), stride};
 }
 
-static struct matrices block_of(const struct replica *replica, const struct attention *a, const void *kept,
-                                const struct block *block)
+static struct matrices block_in(void *scratch, const struct block *block)
 {
-    size_t at = block->kept * a->batch * a->heads;
-
-    return (struct matrices){(const char *)kept + at * element_size(replica_type(replica)), block->rows * block->columns};
+    return (struct matrices){scratch, block->rows * block->columns};
 }
 
 static void *target(const struct matrices *m)
@@ -94,51 +82,89 @@ static float score_scale(const struct attention *a)
     return 1 / sqrtf((float)a->width);
 }
 
-int attention_forward(const struct replica *replica, const struct attention *a, void *o, void *kept, const void *qkv)
+size_t attention_statistics(const struct attention *a)
+{
+    return 2 * a->batch * a->heads * a->tokens;
+}
+
+/* Where the softmax of a block keeps its rows' two numbers: each [block][sample][head][row]. */
+struct kept {
+    float *tops, *factors;
+};
+
+static struct kept kept_at(const struct attention *a, const float *statistics, const struct block *block)
 {
     size_t pairs = a->batch * a->heads;
-    struct matrices k = tokens_from(replica, a, qkv, 1, 0), v = tokens_from(replica, a, qkv, 2, 0);
+    float *tops = (float *)(uintptr_t)statistics + pairs * block->first;
+
+    return (struct kept){tops, tops + pairs * a->tokens};
+}
+
+/* A block's Q K^T, in the forward pass and again in the backward pass. */
+static int multiply_scores(const struct replica *replica, const struct attention *a, struct matrices scores, const void *qkv,
+                           const struct block *block)
+{
+    const struct product shape = {.op_b = CUBLAS_OP_T, .rows = block->rows, .columns = block->columns, .k = a->width};
+
+    return multiply(replica, a, scores, tokens_from(replica, a, qkv, 0, block->first), tokens_from(replica, a, qkv, 1, 0),
+                    shape);
+}
+
+int attention_forward(const struct replica *replica, const struct attention *a, void *o, float *statistics, const void *qkv,
+                      void *scratch)
+{
+    size_t pairs = a->batch * a->heads;
 
     for (size_t i = 0; pairs && i < block_count(a); i++) {
         struct block block = block_at(a, i);
-        struct matrices p = block_of(replica, a, kept, &block);
-        const struct product scores = {.op_b = CUBLAS_OP_T, .rows = block.rows, .columns = block.columns, .k = a->width};
-        const struct product sums = {.rows = block.rows, .columns = a->width, .k = block.columns};
+        struct matrices p = block_in(scratch, &block);
+        struct kept kept = kept_at(a, statistics, &block);
+        const struct product to_o = {.rows = block.rows, .columns = a->width, .k = block.columns};
 
-        TRY(multiply(replica, a, p, tokens_from(replica, a, qkv, 0, block.first), k, scores));
-        GPU_TRY(kernel_causal_softmax_forward(replica_type(replica), target(&p), pairs * block.rows, block.columns, block.rows,
-                                              block.first, score_scale(a), replica->compute));
-        TRY(multiply(replica, a, tokens_from(replica, a, o, 0, block.first), p, v, sums));
+        TRY(multiply_scores(replica, a, p, qkv, &block));
+        GPU_TRY(kernel_causal_softmax_forward(replica_type(replica), scratch, kept.tops, kept.factors, pairs * block.rows,
+                                              block.columns, block.rows, block.first, score_scale(a), replica->compute));
+        TRY(multiply(replica, a, tokens_from(replica, a, o, 0, block.first), p, tokens_from(replica, a, qkv, 2, 0), to_o));
     }
     return EXIT_OK;
 }
 
-/* One block: d P (in scratch, then that of the scores), its share of d V and d K, its rows of d Q. The first block treated is the
- * last one, which reaches all columns: it overwrites what the others add to. */
+/* A block's P, from scores made again, and d P, which becomes that of the scores. */
+static int block_again(const struct replica *replica, const struct attention *a, struct matrices p, struct matrices d,
+                       const void *d_o, const float *statistics, const void *qkv, const struct block *block)
+{
+    const struct product to_p = {.op_b = CUBLAS_OP_T, .rows = block->rows, .columns = block->columns, .k = a->width};
+    struct kept kept = kept_at(a, statistics, block);
+
+    TRY(multiply_scores(replica, a, p, qkv, block));
+    TRY(multiply(replica, a, d, tokens_from(replica, a, d_o, 0, block->first), tokens_from(replica, a, qkv, 2, 0), to_p));
+    GPU_TRY(kernel_causal_softmax_backward(replica_type(replica), target(&d), target(&p), kept.tops, kept.factors,
+                                           a->batch * a->heads * block->rows, block->columns, block->rows, block->first,
+                                           score_scale(a), replica->compute));
+    return EXIT_OK;
+}
+
+/* One block's share of d V and d K, its rows of d Q. The first block treated is the last one, which reaches all columns: it
+ * overwrites what the others add to. */
 static int block_backward(const struct replica *replica, const struct attention *a, void *d_qkv, const void *d_o,
-                          const void *kept, const void *qkv, void *scratch, size_t i)
+                          const float *statistics, const void *qkv, const struct attention_scratch *scratch, size_t i)
 {
     struct block block = block_at(a, i);
-    struct matrices p = block_of(replica, a, kept, &block), ds = {scratch, p.stride};
-    struct matrices d_rows = tokens_from(replica, a, d_o, 0, block.first);
-    struct matrices q_rows = tokens_from(replica, a, qkv, 0, block.first), k = tokens_from(replica, a, qkv, 1, 0);
-    const struct product to_p = {.op_b = CUBLAS_OP_T, .rows = block.rows, .columns = block.columns, .k = a->width};
+    struct matrices p = block_in(scratch->p, &block), d = block_in(scratch->d, &block);
     const struct product to_q = {.rows = block.rows, .columns = a->width, .k = block.columns};
     const struct product to_kv = {.op_a = CUBLAS_OP_T, .rows = block.columns, .columns = a->width, .k = block.rows,
                                   .beta = i + 1 == block_count(a) ? 0 : 1};
 
-    TRY(multiply(replica, a, ds, d_rows, tokens_from(replica, a, qkv, 2, 0), to_p));
-    TRY(multiply(replica, a, tokens_from(replica, a, d_qkv, 2, 0), p, d_rows, to_kv));
-    GPU_TRY(kernel_causal_softmax_backward(replica_type(replica), scratch, p.first, a->batch * a->heads * block.rows,
-                                           block.columns, block.rows, block.first, score_scale(a), replica->compute));
-    TRY(multiply(replica, a, tokens_from(replica, a, d_qkv, 0, block.first), ds, k, to_q));
-    return multiply(replica, a, tokens_from(replica, a, d_qkv, 1, 0), ds, q_rows, to_kv);
+    TRY(block_again(replica, a, p, d, d_o, statistics, qkv, &block));
+    TRY(multiply(replica, a, tokens_from(replica, a, d_qkv, 2, 0), p, tokens_from(replica, a, d_o, 0, block.first), to_kv));
+    TRY(multiply(replica, a, tokens_from(replica, a, d_qkv, 0, block.first), d, tokens_from(replica, a, qkv, 1, 0), to_q));
+    return multiply(replica, a, tokens_from(replica, a, d_qkv, 1, 0), d, tokens_from(replica, a, qkv, 0, block.first), to_kv);
 }
 
-int attention_backward(const struct replica *replica, const struct attention *a, void *d_qkv, const void *d_o, const void *kept,
-                       const void *qkv, void *scratch)
+int attention_backward(const struct replica *replica, const struct attention *a, void *d_qkv, const void *d_o,
+                       const float *statistics, const void *qkv, const struct attention_scratch *scratch)
 {
     for (size_t i = a->batch ? block_count(a) : 0; i-- > 0;)
-        TRY(block_backward(replica, a, d_qkv, d_o, kept, qkv, scratch, i));
+        TRY(block_backward(replica, a, d_qkv, d_o, statistics, qkv, scratch, i));
     return EXIT_OK;
 }

@@ -27,15 +27,15 @@
 
 struct layer {
     float *norm_1, *norm_2; /* statistics [2][n] */
+    float *rows;            /* attention's statistics */
     void *ln1;              /* [n][c]: input of qkv; then its gradient */
     void *qkv;              /* [3][batch][heads][block][c / heads]; then their gradient as [n][3 c] */
-    void *kept;             /* attention's P */
-    void *attended;         /* [n][c]: input of mix; then its gradient */
+    void *attended;         /* [n][c]: input of mix; then its gradient. With the three behind it: scratch, too */
     void *middle;           /* [n][c]: the residual stream m */
     void *ln2;              /* [n][c]: input of expand; then its gradient */
+    void *out;              /* [n][c]: the residual stream x' */
     void *expanded;         /* [n][4 c]: gelu's input; before and after that, scratch of attention */
     void *gelu;             /* [n][4 c]: gelu's output; then its gradient; likewise scratch */
-    void *out;              /* [n][c]: the residual stream x' */
 };
 
 struct state {
@@ -68,21 +68,21 @@ static struct attention attention_of(const struct replica *replica, size_t batch
 
 static void take_layer(const struct replica *replica, struct state *state, struct layer *layer)
 {
-    size_t n = replica->batch_max * replica->model->settings.block, element = element_size(replica_type(replica));
-    size_t row = n * width_of(replica) * element;
+    size_t n = replica->batch_max * replica->model->settings.block;
+    size_t row = n * width_of(replica) * element_size(replica_type(replica));
     const struct attention attention = attention_of(replica, replica->batch_max);
 
     layer->norm_1 = take(replica, state, 2 * n * sizeof(float));
     layer->norm_2 = take(replica, state, 2 * n * sizeof(float));
+    layer->rows = take(replica, state, attention_statistics(&attention) * sizeof(float));
     layer->ln1 = take(replica, state, row);
     layer->qkv = take(replica, state, 3 * row);
-    layer->kept = take(replica, state, attention.batch * attention.heads * attention_kept(&attention) * element);
     layer->attended = take(replica, state, row);
     layer->middle = take(replica, state, row);
     layer->ln2 = take(replica, state, row);
+    layer->out = take(replica, state, row);
     layer->expanded = take(replica, state, 4 * row);
     layer->gelu = take(replica, state, 4 * row);
-    layer->out = take(replica, state, row);
 }
 
 /* Where everything lies, and layer `index` of it. */
@@ -131,7 +131,8 @@ static void gpt_close(struct replica *replica)
 
 /* ---- forward ---- */
 
-/* attended = attention(qkv(ln1)), heads merged. `expanded` and `gelu` are not in use yet. */
+/* attended = attention(qkv(ln1)), heads merged. `expanded` and `gelu` are not in use yet; once its heads are split, `expanded`
+ * is free again. */
 static int attend(struct replica *replica, const struct layer *layer, const struct attention *a, int parameters)
 {
     size_t n = a->batch * a->tokens;
@@ -140,7 +141,7 @@ static int attend(struct replica *replica, const struct layer *layer, const stru
     GPU_TRY(kernel_heads_split(replica_type(replica), layer->qkv, layer->expanded,
                                replica_parameter(replica, parameters + GPT_QKV + 1), a->batch, a->tokens, a->heads, a->width, 3,
                                replica->compute));
-    TRY(attention_forward(replica, a, layer->gelu, layer->kept, layer->qkv));
+    TRY(attention_forward(replica, a, layer->gelu, layer->rows, layer->qkv, layer->expanded));
     GPU_TRY(kernel_heads_merge(replica_type(replica), layer->attended, layer->gelu, a->batch, a->tokens, a->heads, a->width, 1,
                                replica->compute));
     return EXIT_OK;
@@ -201,17 +202,19 @@ static int gpt_forward(struct replica *replica, size_t batch, bool training)
 
 /* ---- backward ---- */
 
-/* From the gradient of `attended`, in its place, to that of qkv's output [n][3 c], in the place of `qkv`. */
+/* From the gradient of `attended`, in its place, to that of qkv's output [n][3 c], in the place of `qkv`. Nobody reads the layer's
+ * other tensors of its later half any more: from `middle` to `gelu` they are scratch, and so is `attended` once it is split. */
 static int attend_backward(struct replica *replica, const struct layer *layer, const struct attention *a)
 {
     size_t row = a->batch * a->tokens * width_of(replica) * element_size(replica_type(replica));
     void *d_heads = layer->gelu, *d_o = (char *)layer->gelu + 3 * row;
+    const struct attention_scratch scratch = {.p = layer->expanded, .d = layer->attended};
 
     if (a->batch == 0)
         return EXIT_OK;
     GPU_TRY(kernel_heads_split(replica_type(replica), d_o, layer->attended, NULL, a->batch, a->tokens, a->heads, a->width, 1,
                                replica->compute));
-    TRY(attention_backward(replica, a, d_heads, d_o, layer->kept, layer->qkv, layer->expanded));
+    TRY(attention_backward(replica, a, d_heads, d_o, layer->rows, layer->qkv, &scratch));
     GPU_TRY(kernel_heads_merge(replica_type(replica), layer->qkv, d_heads, a->batch, a->tokens, a->heads, a->width, 3,
                                replica->compute));
     return EXIT_OK;

@@ -23,20 +23,22 @@ static const struct scores shapes[] = {
 /* What a row sees. */
 static size_t seen(const struct scores *s, size_t row) { return s->first + row % s->block_rows + 1; }
 
-/* Scores by row; row 1 has a NaN (if there is one), row 2 is huge, and what must not be read is NaN. */
-static void make_scores(const struct scores *s, float *x)
+/* Scores by row, or their gradients; row 1 has a NaN (if there is one), row 2 is `large` times as large, and what must not be read
+ * is NaN. */
+static void make_scores(const struct scores *s, float *x, uint32_t sequence, float large)
 {
     const size_t rows = s->blocks * s->block_rows;
-    test_random(x, rows * s->columns, 70);
+    test_random(x, rows * s->columns, sequence);
     for (size_t r = 0; r < rows; r++) {
         for (size_t i = 0; i < s->columns; i++) {
             float *value = &x[r * s->columns + i];
-            *value = i >= seen(s, r) ? NAN : r == 1 && i == seen(s, 1) / 2 ? NAN : r == 2 ? *value * 1000 : *value;
+            *value = i >= seen(s, r) ? NAN : r == 1 && i == seen(s, 1) / 2 ? NAN : r == 2 ? *value * large : *value;
         }
     }
 }
 
-static void reference_softmax(const struct scores *s, const float *x, double *p)
+/* The largest number is taken of those that are none; a row with a NaN is NaN by its sum. */
+static void reference_softmax(const struct scores *s, const float *x, double *p, double *tops, double *factors)
 {
     for (size_t r = 0; r < s->blocks * s->block_rows; r++) {
         double top = -(double)INFINITY, sum = 0;
@@ -46,66 +48,111 @@ static void reference_softmax(const struct scores *s, const float *x, double *p)
             sum += exp(((double)x[r * s->columns + i] - top) * (double)SCALE);
         for (size_t i = 0; i < s->columns; i++)
             p[r * s->columns + i] = i < seen(s, r) ? exp(((double)x[r * s->columns + i] - top) * (double)SCALE) / sum : 0;
+        tops[r] = top;
+        factors[r] = 1 / sum;
     }
 }
 
-static void run_forward_shape(enum element_type type, const struct scores *s)
+/* One shape's way forward and back. */
+struct softmax {
+    enum element_type type;
+    const struct scores *shape;
+    size_t rows, n;
+    float *x, *row;             /* scores; room for one number a row */
+    double *p, *tops, *factors; /* expected; p from the forward pass on: found */
+    void *device, *device_tops, *device_factors;
+};
+
+/* The forward pass's against the reference; what came out is then what the backward pass must make again, to the bit. */
+static void check_probabilities(struct softmax *t, bool again)
 {
-    const size_t rows = s->blocks * s->block_rows, n = rows * s->columns;
-    float *x = test_memory(n * sizeof *x);
-    double *expected = test_memory(n * sizeof *expected);
+    const struct scores *s = t->shape;
     char label[64];
-    make_scores(s, x);
-    void *device = typed_device(type, x, n, 4);
-    reference_softmax(s, x, expected);
-    LAUNCH(kernel_causal_softmax_forward(type, device, rows, s->columns, s->block_rows, s->first, SCALE, test_stream));
-    typed_read(type, x, device, n);
-    snprintf(label, sizeof label, "p %zu x %zu first %zu", rows, s->columns, s->first);
-    typed_check(type, label, x, expected, n, 1e-4, 1e-7); /* 1e-4: the scores of 1000 are rounded before the exponential */
-    free(x);
-    free(expected);
-    test_release();
+    float *p = test_memory(t->n * sizeof *p);
+    typed_read(t->type, p, t->device, t->n);
+    snprintf(label, sizeof label, "p%s %zu x %zu first %zu", again ? " again" : "", t->rows, s->columns, s->first);
+    if (again)
+        test_floats(label, p, t->p, t->n, 0, 0);
+    else
+        typed_check(t->type, label, p, t->p, t->n, 1e-4, 1e-7); /* 1e-4: the scores of 1000 are rounded before the exponential */
+    for (size_t i = 0; i < t->n; i++)
+        t->p[i] = (double)p[i];
+    free(p);
 }
 
-static void run_backward_shape(enum element_type type, const struct scores *s)
+static void run_forward(struct softmax *t)
 {
-    const size_t rows = s->blocks * s->block_rows, n = rows * s->columns;
-    float *p = test_memory(n * sizeof *p), *d = test_memory(n * sizeof *d);
-    double *expected = test_memory(n * sizeof *expected);
+    const struct scores *s = t->shape;
+    make_scores(s, t->x, 70, 1000);
+    t->device = typed_device(t->type, t->x, t->n, 4);
+    reference_softmax(s, t->x, t->p, t->tops, t->factors);
+    test_random(t->row, t->rows, 72); /* what the kernel must overwrite */
+    t->device_tops = test_device(t->row, t->rows * sizeof *t->row, 4);
+    t->device_factors = test_device(t->row, t->rows * sizeof *t->row, 4);
+    LAUNCH(kernel_causal_softmax_forward(t->type, t->device, t->device_tops, t->device_factors, t->rows, s->columns,
+                                         s->block_rows, s->first, SCALE, test_stream));
+    check_probabilities(t, false);
+    test_read(t->row, t->device_tops, t->rows * sizeof *t->row);
+    test_floats("tops", t->row, t->tops, t->rows, 0, 0);
+    test_read(t->row, t->device_factors, t->rows * sizeof *t->row);
+    test_floats("factors", t->row, t->factors, t->rows, 1e-4, 0);
+}
+
+/* From the scores and the numbers that the forward pass left: the probabilities once more, and the gradient. The gradient's
+ * reference begins with the probabilities as they came out. */
+static void run_backward(struct softmax *t)
+{
+    const struct scores *s = t->shape;
+    float *d = test_memory(t->n * sizeof *d);
+    const double *p = t->p;
+    double *expected = test_memory(t->n * sizeof *expected);
     char label[64];
-    make_scores(s, d); /* gradients, NaN where they must not be read */
-    test_random(p, n, 71);
-    for (size_t i = 0; i < n; i++)
-        p[i] = fabsf(p[i]) / (float)s->columns;
-    void *device_d = typed_device(type, d, n, 4), *device_p = typed_device(type, p, n, 0);
-    for (size_t r = 0; r < rows; r++) {
+    make_scores(s, d, 71, 1);
+    void *device_d = typed_device(t->type, d, t->n, 4);
+    t->device = typed_device(t->type, t->x, t->n, 4);
+    LAUNCH(kernel_causal_softmax_backward(t->type, device_d, t->device, t->device_tops, t->device_factors, t->rows, s->columns,
+                                          s->block_rows, s->first, SCALE, test_stream));
+    check_probabilities(t, true);
+    for (size_t r = 0; r < t->rows; r++) {
         double along = 0;
         for (size_t i = r * s->columns; i < r * s->columns + seen(s, r); i++)
-            along += (double)p[i] * (double)d[i];
+            along += p[i] * (double)d[i];
         for (size_t i = 0; i < s->columns; i++) {
             const size_t at = r * s->columns + i;
-            expected[at] = i < seen(s, r) ? (double)SCALE * (double)p[at] * ((double)d[at] - along) : 0;
+            expected[at] = i < seen(s, r) ? (double)SCALE * p[at] * ((double)d[at] - along) : 0;
         }
     }
-    LAUNCH(kernel_causal_softmax_backward(type, device_d, device_p, rows, s->columns, s->block_rows, s->first, SCALE, test_stream));
-    typed_read(type, d, device_d, n);
-    snprintf(label, sizeof label, "ds %zu x %zu first %zu", rows, s->columns, s->first);
-    typed_check(type, label, d, expected, n, 2e-6, rows > 2 ? 1e-3 / (double)s->columns : 1e-6);
-    free(p);
+    typed_read(t->type, d, device_d, t->n);
+    snprintf(label, sizeof label, "ds %zu x %zu first %zu", t->rows, s->columns, s->first);
+    typed_check(t->type, label, d, expected, t->n, 2e-6, t->rows > 2 ? 1e-3 / (double)s->columns : 1e-6);
     free(d);
     free(expected);
+}
+
+static void run_softmax_shape(enum element_type type, const struct scores *s)
+{
+    struct softmax t = {.type = type, .shape = s, .rows = s->blocks * s->block_rows};
+    t.n = t.rows * s->columns;
+    t.x = test_memory(t.n * sizeof *t.x);
+    t.row = test_memory(t.rows * sizeof *t.row);
+    double *memory = test_memory((t.n + 2 * t.rows) * sizeof *memory);
+    t.p = memory;
+    t.tops = memory + t.n;
+    t.factors = t.tops + t.rows;
+    run_forward(&t);
+    run_backward(&t);
+    free(t.x);
+    free(t.row);
+    free(memory);
     test_release();
 }
 
 static void run_softmax(const void *argument)
 {
     (void)argument;
-    FOR_EACH_TYPE(type) {
-        for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-            run_forward_shape(type, &shapes[i]);
-            run_backward_shape(type, &shapes[i]);
-        }
-    }
+    FOR_EACH_TYPE(type)
+        for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+            run_softmax_shape(type, &shapes[i]);
 }
 
 /* ---- heads ------------------------------------------------------------------------------------------------------------------- */
