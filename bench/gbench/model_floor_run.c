@@ -46,9 +46,10 @@ static int open_buffers(struct held *held)
 
     for (int i = 0; i < 2; i++) {
         TRY(gpu_malloc((void **)&held->memory[i], MEMORY_FLOATS * sizeof(float), MEMORY_DATA));
-        GPU_TRY(kernel_random_normal(held->memory[i], MEMORY_FLOATS, 1, (uint64_t)i + 1, 0.02f, stream));
+        GPU_TRY(kernel_fill(held->memory[i], 1, MEMORY_FLOATS, stream));
     }
     TRY(gpu_malloc(&held->square, entries * element_size(type), MEMORY_DATA));
+    GPU_TRY(kernel_random_normal(held->memory[0], entries, 1, 1, 0.02f, stream));
     GPU_TRY(kernel_cast(type, held->square, ELEMENT_F32, held->memory[0], entries, stream));
     return GPU_STATUS(cudaStreamSynchronize(stream));
 }
