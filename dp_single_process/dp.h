@@ -87,8 +87,9 @@ struct dp {
     int devices_asked;     /* N */
     int devices_used;      /* the most replicas that a micro-batch of this run has */
     int output;            /* --output-device */
-    bool per_replica_loss; /* --dp-loss replica */
-    bool gathers;          /* outputs are gathered: not for N = 1, where the module is called as it is */
+    bool per_replica_loss; /* --dp-loss replica, replica-outputs */
+    bool gathers;          /* outputs are gathered for the loss: not for N = 1, where the module is called as it is */
+    bool keeps_outputs;    /* --dp-loss replica-outputs, N > 1: they are gathered, and nobody here reads them */
     struct dp_device device[DP_MAX_DEVICES];
     struct dp_workers *workers;
     struct optimizer optimizer; /* on device 0 alone */

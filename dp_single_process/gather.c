@@ -6,7 +6,9 @@
  *
  * Bytes: O (n-1)/n each way. With many classes this is DataParallel's famous memory imbalance: O and its gradient on
  * one device. --dp-loss replica avoids it: each replica takes its own loss, and n numbers are gathered (4 (n-1) bytes;
- * their gradients are a constant that every replica knows, so nothing comes back).
+ * their gradients are a constant that every replica knows, so nothing comes back). --dp-loss replica-outputs does that
+ * and gathers the outputs beside it, as a module that returns (loss, logits) is gathered whole: Hugging Face's models. A
+ * replica's backward pass then begins when its outputs are there: backward through a gather follows the gather.
  */
 #include <stdlib.h>
 
@@ -26,7 +28,8 @@ static int open_per_replica(struct dp *dp)
     GPU_TRY(cudaSetDevice(dp->output));
     TRY(gpu_malloc((void **)&dp->scalars, count * sizeof(float), MEMORY_OUTPUTS));
     TRY(gpu_malloc_pinned((void **)&dp->host_scalars, count * sizeof(float)));
-    return EXIT_OK;
+    return dp->keeps_outputs ? gpu_malloc(&dp->gathered, dp->gathered_max * dp->model->output_bytes, MEMORY_OUTPUTS)
+                             : EXIT_OK;
 }
 
 static int open_losses(struct dp *dp)
@@ -80,10 +83,10 @@ void dp_gather_close(struct dp *dp)
     gpu_free(dp->scalars);
     if (!dp->dataset->resident)
         gpu_free(dp->gathered_labels);
-    if (dp->gathers) {
+    if (dp->gathers || dp->keeps_outputs)
         gpu_free(dp->gathered);
+    if (dp->gathers)
         gpu_free(dp->d_gathered);
-    }
 }
 
 /* The output device's stream waits for the replicas: the time until the slowest is there is waiting, not gathering. */
@@ -125,6 +128,23 @@ static int read_losses(struct dp *dp, const struct dp_pass *pass)
     return EXIT_OK;
 }
 
+/* The gather is done: the backward passes may begin. */
+static int let_go(struct dp *dp, const struct dp_pass *pass)
+{
+    cudaEvent_t gathered = dp->device[dp->output].returned;
+
+    GPU_TRY(cudaEventRecord(gathered, dp_compute(dp, dp->output)));
+    for (int r = 0; r < pass->n; r++) {
+        if (r == dp->output)
+            continue;
+        GPU_TRY(cudaSetDevice(r));
+        GPU_TRY(cudaStreamWaitEvent(dp_compute(dp, r), gathered, 0));
+        TRY(timeline_mark(&dp->device[r].timeline, dp_compute(dp, r), PHASE_WAIT));
+    }
+    GPU_TRY(cudaSetDevice(dp->output));
+    return EXIT_OK;
+}
+
 int dp_gather(struct dp *dp, const struct dp_pass *pass)
 {
     struct dp_device *output = &dp->device[dp->output];
@@ -133,7 +153,12 @@ int dp_gather(struct dp *dp, const struct dp_pass *pass)
         return EXIT_OK;
     TRY(wait_for_replicas(dp, pass));
     phase_begin(PHASE_GATHER);
-    TRY(dp->per_replica_loss ? read_losses(dp, pass) : take_outputs(dp, pass));
+    if (dp->per_replica_loss)
+        TRY(read_losses(dp, pass));
+    if (dp->gathers || dp->keeps_outputs)
+        TRY(take_outputs(dp, pass));
+    if (dp->keeps_outputs)
+        TRY(let_go(dp, pass));
     return phase_end(&output->timeline, output->replica.compute, PHASE_GATHER);
 }
 
@@ -189,8 +214,10 @@ const void *dp_output_gradient(const struct dp *dp, const struct dp_pass *pass, 
 uint64_t dp_gather_bytes(const struct dp *dp, const struct dp_pass *pass)
 {
     size_t own = dp->output < pass->n ? pass->piece[dp->output].count : 0;
+    uint64_t outputs = (uint64_t)(pass->rows - own) * dp->model->output_bytes;
+    uint64_t losses = sizeof(float) * (uint64_t)(dp->output < pass->n ? pass->n - 1 : pass->n);
 
     if (dp->per_replica_loss)
-        return sizeof(float) * (uint64_t)(dp->output < pass->n ? pass->n - 1 : pass->n);
-    return dp->gathers ? 2 * (uint64_t)(pass->rows - own) * dp->model->output_bytes : 0;
+        return losses + (dp->keeps_outputs ? outputs : 0);
+    return dp->gathers ? 2 * outputs : 0;
 }

@@ -189,7 +189,8 @@ int dp_open(void **state, const struct run *run)
     dp->devices_asked = options->gpus;
     dp->devices_used = most_replicas(options);
     dp->output = options->output_device;
-    dp->per_replica_loss = options->dp_loss == DP_LOSS_REPLICA;
+    dp->per_replica_loss = options->dp_loss != DP_LOSS_GATHERED;
+    dp->keeps_outputs = options->dp_loss == DP_LOSS_REPLICA_OUTPUTS && options->gpus > 1;
     dp->gathers = options->gpus > 1 && !dp->per_replica_loss;
     dp->rows_max = options->global_batch;
     dp->gathered_max = schedule_micro_batches(options) ? schedule_micro_batch(options, 0).count : 1;

@@ -19,7 +19,7 @@ enum loss_average { LOSS_AVERAGE_SAMPLES, LOSS_AVERAGE_RANKS };
 enum loss_reduction { LOSS_MEAN, LOSS_SUM };
 enum lr_scale { LR_SCALE_NONE, LR_SCALE_LINEAR, LR_SCALE_SQRT };
 enum dp_transport { DP_TRANSPORT_NCCL, DP_TRANSPORT_P2P };
-enum dp_loss { DP_LOSS_GATHERED, DP_LOSS_REPLICA };
+enum dp_loss { DP_LOSS_GATHERED, DP_LOSS_REPLICA, DP_LOSS_REPLICA_OUTPUTS };
 
 struct options {
     const char *program;  /* "dp-train" or "ddp-train" */

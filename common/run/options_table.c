@@ -114,8 +114,8 @@ const struct option_row option_rows[] = {
     /* DataParallel's own */
     {"dp-transport", OPTION_CHOICE, FOR_DP, SCOPE_VARIANT, MEMBER(dp_transport), .choices = {"nccl", "p2p"},
      .key = "transport", .value = "NAME", .meaning = "replicate and reduce by NCCL, or by copies between devices"},
-    {"dp-loss", OPTION_CHOICE, FOR_DP, SCOPE_VARIANT, MEMBER(dp_loss), .choices = {"gathered", "replica"},
-     .key = "dp_loss", .value = "NAME", .meaning = "on the gathered outputs, or each replica its own"},
+    {"dp-loss", OPTION_CHOICE, FOR_DP, SCOPE_VARIANT, MEMBER(dp_loss), .choices = {"gathered", "replica", "replica-outputs"},
+     .key = "dp_loss", .value = "NAME", .meaning = "on the gathered outputs; each replica its own; the same, with the outputs gathered beside it"},
     {"output-device", OPTION_INTEGER, FOR_DP, SCOPE_VARIANT, MEMBER(output_device), 0, 63, .key = "output_device",
      .value = "I", .meaning = "where outputs are gathered and the loss is taken"},
 

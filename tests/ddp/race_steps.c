@@ -46,6 +46,8 @@ static int train_all(void)
     TRY(DP(SMALL, "--gpus", "2", "--global-batch", "8"));
     TRY(DP(SMALL, "--gpus", "4", "--global-batch", "12", "--accumulate", "3", "--dp-transport", "p2p"));
     TRY(DP(SMALL, "--gpus", "2", "--global-batch", "8", "--dp-loss", "replica", "--output-device", "1"));
+    TRY(DP(SMALL, "--gpus", "4", "--global-batch", "6", "--accumulate", "3", "--dp-loss", "replica-outputs", "--output-device",
+           "3"));
     TRY(DP(SMALL, "--gpus", "4", "--global-batch", "3", "--precision", "fp16", "--output-device", "3"));
     TRY(DP(SMALL, "--gpus", "3", "--global-batch", "6", "--precision", "fp16", "--dp-loss", "replica"));
     TRY(DP(SMALL, "--gpus", "3", "--global-batch", "6", "--precision", "fp16", "--dp-loss", "replica", "--dp-transport",

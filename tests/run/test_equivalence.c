@@ -58,12 +58,13 @@ static void expect_same_bits(const char *line, const struct outcome *found, cons
                  expected->elements);
 }
 
-/* Both transports and both losses against one device, and against each other bit for bit. */
+/* Both transports and all losses against one device, and against each other bit for bit. */
 static void compare_variants(const char *data, int gpus, size_t batch)
 {
     static const char *const variants[] = {
         "--dp-transport nccl --dp-loss gathered", "--dp-transport p2p --dp-loss gathered",
-        "--dp-transport nccl --dp-loss replica", "--dp-transport p2p --dp-loss replica"};
+        "--dp-transport nccl --dp-loss replica", "--dp-transport p2p --dp-loss replica",
+        "--dp-transport nccl --dp-loss replica-outputs"};
     struct outcome first = {0};
     char line[256];
 

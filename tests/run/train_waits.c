@@ -15,6 +15,7 @@ static const char *const lines[] = {
     "--data digits --width 16 --depth 1 --gpus 3 --global-batch 12 --dp-transport nccl --dp-loss replica",
     "--data digits --width 16 --depth 1 --gpus 4 --global-batch 3 --dp-transport nccl --output-device 3",
     "--inputs 20 --width 16 --depth 1 --gpus 3 --global-batch 12 --dp-transport p2p",
+    "--inputs 20 --width 16 --depth 1 --gpus 4 --global-batch 6 --accumulate 3 --dp-loss replica-outputs --output-device 3",
     "--inputs 20 --width 16 --depth 1 --gpus 3 --global-batch 12 --dp-transport nccl --dp-loss replica --accumulate 2",
     "--inputs 20 --width 16 --depth 1 --gpus 4 --global-batch 3 --dp-transport nccl --output-device 3 --precision fp16",
 };
