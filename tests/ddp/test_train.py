@@ -184,7 +184,7 @@ def test_the_rank_that_fails_alone_says_why():
         os.mkdir(os.path.join(path, "pictures"))
         make_pictures(os.path.join(path, "pictures"), 40, range(10))
         port = free_port()
-        runs = [Run([os.path.abspath(DDP), "--data", "pictures", "--width", 8, "--depth", 1, "--global-batch", 6, "--timeout", 3],
+        runs = [Run([DDP, "--data", "pictures", "--width", 8, "--depth", 1, "--global-batch", 6, "--timeout", 3],
                     {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "3", "MASTER_PORT": str(port)},
                     cwd=empty if rank == 1 else path) for rank in range(3)]
         for run in runs:

@@ -9,7 +9,7 @@ import time
 
 from processes import Run, check, expect
 
-DDP, DP, FRONT = (sys.argv[1:4] + 3 * [""])[:3]
+DDP, DP, FRONT = (list(map(os.path.abspath, sys.argv[1:4])) + 3 * [""])[:3]    # whole: a rank may have a folder of its own
 T = 3
 LONG = 200000   # steps: a minute or more; the memory for their rows is touched where MALLOC_PERTURB_ is set
 SMALL = ["--data", "digits", "--width", 64, "--depth", 2, "--lr", 0.05, "--timeout", T]
