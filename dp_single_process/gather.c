@@ -63,10 +63,11 @@ int dp_gather_open(struct dp *dp)
         dp->d_gathered = output->d_logits;
         return EXIT_OK;
     }
+    /* Its piece is a view of d_gathered, as PyTorch's is; freed first, so that the two are never there at once. */
+    gpu_free(output->d_logits);
+    output->d_logits = NULL;
     TRY(gpu_malloc(&dp->gathered, dp->gathered_max * dp->model->output_bytes, MEMORY_OUTPUTS));
     TRY(gpu_malloc(&dp->d_gathered, dp->gathered_max * dp->model->output_bytes, MEMORY_OUTPUTS));
-    gpu_free(output->d_logits); /* its piece is a view of d_gathered, as PyTorch's is */
-    output->d_logits = NULL;
     return EXIT_OK;
 }
 

@@ -186,6 +186,6 @@ void tell_timeline(const struct results *results, const struct workload *workloa
         fprintf(
             to->out,
             " DDP all-reduces %d bucket%s in %.3g ms, of which %.3g ms (%.0f %%) lie beside its computing; the rest "
-            "comes after it, and the update waits for it.",
+            "comes after the backward pass: the device waits, or copies averaged gradients back from buckets.",
             buckets, buckets == 1 ? "" : "s", total, within, 100 * within / total);
 }

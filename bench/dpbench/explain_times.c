@@ -203,9 +203,9 @@ void say_overlap(const struct view *view, const struct speaker *to)
         if (what == SEEN_NONE)
             fputs("no difference seen", to->out);
         else
-            fprintf(to->out, "it %s, by %.2f ms a step%s", saved >= 0 ? "saves" : "costs", fabs(saved),
+            fprintf(to->out, "it %s %.2f ms a step%s", saved >= 0 ? "saves" : "costs", fabs(saved),
                     what == SEEN_UNKNOWN     ? ", more than the steps scatter"
-                    : few_rounds(pairs, row) ? " between the middle rounds, and in each round something"
+                    : few_rounds(pairs, row) ? " between the middle rounds, and something in each round"
                                              : " between the middle rounds");
         say_interval(pairs, row, "step without / with", "ratio", false, to);
         putc('.', to->out);

@@ -9,24 +9,45 @@
 
 #define MIB 1048576.0
 
-static void say_collectives(const struct report *report, FILE *out)
+/* The tables that answer for the collectives of the run, each once; how many. */
+static int tables_of(const struct report *report, const struct collective_table *tables[COLLECTIVE_OPERATIONS])
 {
     const struct machine *machine = report->machine;
+    const struct program *program = report->study->by_rank[0];
+    int ranks = report->gpus > machine->devices ? machine->devices : report->gpus, count = 0;
+    bool seen[COLLECTIVE_OPERATIONS + 1] = {false};
+    for (uint32_t i = 0; i < program->collective_count; i++)
+        seen[collective_operation_of(program->collectives[i].operation)] = true;
+    for (int operation = 0; operation < COLLECTIVE_OPERATIONS; operation++) {
+        const struct collective_table *table = collective_table(machine, report->question->play.what_if.no_p2p,
+                                                                (enum collective_operation)operation, ranks);
+        bool named = !seen[operation] || !table;
+        for (int i = 0; i < count; i++)
+            named = named || tables[i] == table;
+        if (!named)
+            tables[count++] = table;
+    }
+    return count;
+}
+
+static void say_collectives(const struct report *report, FILE *out)
+{
+    const struct collective_table *tables[COLLECTIVE_OPERATIONS];
     if (isnan(report->alpha_beta_ms))
         return;
-    int ranks = report->gpus > machine->devices ? machine->devices : report->gpus;
-    const struct collective_table *table =
-        collective_table(machine, report->question->play.what_if.no_p2p, ALL_REDUCE, ranks);
+    int count = tables_of(report, tables);
     fprintf(out, "collectives    %.3f ms a step", report->summary.collective_ms);
-    if (table)
-        fprintf(out, ", from %s on %d ranks%s\n", collective_names[table->operation], table->ranks,
-                table->host ? " through the host" : "");
-    else
-        fprintf(out, "\n");
-    fprintf(out, "alpha-beta     %.3f ms a step by latency + n/B", report->alpha_beta_ms);
-    if (table)
-        fprintf(out, " (off that table by %.1f %% in the mean, %.1f %% at worst)", 100 * table->alpha_beta.error_mean,
-                100 * table->alpha_beta.error_worst);
+    for (int i = 0; i < count; i++)
+        fprintf(out, "%s %s on %d ranks%s", i ? " and" : ", from", collective_names[tables[i]->operation],
+                tables[i]->ranks, tables[i]->host ? " through the host" : "");
+    fprintf(out, "\nalpha-beta     %.3f ms a step by latency + n/B", report->alpha_beta_ms);
+    for (int i = 0; i < count; i++)
+        fprintf(out, "%s %.1f %% in the mean, %.1f %% at worst%s",
+                i            ? ";"
+                : count == 1 ? " (off that table by"
+                             : " (off those tables by",
+                100 * tables[i]->alpha_beta.error_mean, 100 * tables[i]->alpha_beta.error_worst,
+                i + 1 == count ? ")" : "");
     fprintf(out, "\n");
 }
 

@@ -122,7 +122,7 @@ class Modelled(unittest.TestCase):
         done = self.sweep()
         lines = [l for l in done.stdout.splitlines() if l.startswith("Modelled on")]
         self.assertEqual(len(lines), 2 + 2, "in full, and in the headline")
-        self.assertRegex(lines[3], r"^Modelled on 8 x A100.*\(band 2: how far to trust it\)\. DDP is modelled faster on all 8 devices: 2\.33 times on "
+        self.assertRegex(lines[3], r"^Modelled on 8 x A100.*\(band 2: how far to trust it\)\. DDP is modelled faster with all 8 devices: 2\.33 times as fast on "
                                    r"gpt2-124m\. On gpt2-124m DP, of 233 ms a step, spends 140 ms more on gathering the outputs")
         self.assertIn("N = 8: DDP is modelled 2.33 times as fast as DP, because DP, of 233 ms a step, spends 140 ms more on gathering "
                       "the outputs", lines[1])

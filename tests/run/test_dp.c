@@ -201,7 +201,7 @@ static void holds_what_the_formulas_say(void **state)
     /* device 0: its own piece of the outputs, all of them, and their gradient (its piece of that is a view); loss of
      * each sample, their sum, the count of right ones */
     expect_bytes(1, MEMORY_OUTPUTS, 2 * PIECE * OUTPUT);
-    expect_bytes(0, MEMORY_OUTPUTS, 2 * PIECE * OUTPUT + 2 * B * OUTPUT + B * sizeof(float) + 8);
+    expect_bytes(0, MEMORY_OUTPUTS, PIECE * OUTPUT + 2 * B * OUTPUT + B * sizeof(float) + 8);
     harness_close(&harness);
     for (int device = 0; device < 4; device++)
         for (int category = 0; category < MEMORY_CATEGORIES; category++)
