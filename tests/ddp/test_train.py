@@ -166,16 +166,26 @@ def test_too_little_device_memory():
     check("memory" in run.err, f"stderr:\n{run.err}")
 
 
-def test_what_all_ranks_refuse_is_said_once():
+def said_once(arguments, code, text):
     """One refusal, and the launcher's last line."""
+    run = ddp(*SMALL, "--gpus", 3, "--steps", 2, *arguments)
+    expect(run, code, f"exit code {code}")
+    said = [line for line in run.err.splitlines() if text in line]
+    check(len(said) == 1 and said[0].startswith("ddp-train: rank 0: "), f"{arguments}; stderr:\n{run.err}")
+
+
+def test_what_all_ranks_refuse_is_said_once():
     with folder() as path:
-        for arguments, code, text in ((("--data", path), 4, "none of the expected files"), (("--data", path + "/no"), 4, "found nothing"),
-                                      (("--global-batch", 100000), 2, "100000"), (("--sync-bn",), 2, "--model mlp"),
-                                      (("--resume", path + "/no"), 4, "No such file"), (("--json", path + "/no/run.json"), 3, "run.json")):
-            run = ddp(*SMALL, "--gpus", 3, "--steps", 2, *arguments)
-            expect(run, code, f"exit code {code}")
-            said = [line for line in run.err.splitlines() if text in line]
-            check(len(said) == 1 and said[0].startswith("ddp-train: rank 0: "), f"{arguments}; stderr:\n{run.err}")
+        said_once(("--data", path), 4, "none of the expected files")
+        said_once(("--data", path + "/no"), 4, "found nothing")
+        said_once(("--json", path + "/no/run.json"), 3, "run.json")
+    said_once(("--global-batch", 100000), 2, "100000")
+    said_once(("--sync-bn",), 2, "--model mlp")
+
+
+def test_resume_that_all_ranks_refuse_is_said_once():
+    with folder() as path:
+        said_once(("--resume", path + "/no"), 4, "No such file")
 
 
 def test_the_rank_that_fails_alone_says_why():
