@@ -263,6 +263,8 @@ def test_settings_table(folder):
 
 def test_usage(folder):
     for arguments, words in ((["--gpus", "4x"], "from 1 to 64"), (["--model", "mpl"], "did you mean mlp?"), (["--data", "digits", "--inputs", "63"], "64"),
+                             (["--model", "gpt-tiny", "--inputs", "5"], "--inputs 5: has no effect with --model gpt-tiny"),
+                             (["--model", "lstm-tiny", "--classes", "5"], "--classes 5: has no effect"),
                              (["--data", "digits", "--global-batch", "100000"], "100000")):
         _, err = run(arguments + ["--steps", "1"], expected=2)
         check(words in err, err)
