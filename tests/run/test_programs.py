@@ -440,6 +440,8 @@ def test_interrupted(folder):
     """The first signal ends the run with a line, the row of --json and 128 + N; what is ignored stays ignored."""
     path = os.path.join(folder, "run.json")
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_IGN:  # under nohup, or in a shell's background; trainers inherit it
+            signal.signal(number, signal.SIG_DFL)
         with subprocess.Popen([trainer] + SMALL + ["--gpus", "2", "--steps", "1000000", "--json", path], stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as training:
             check(any("step " in line for line in training.stdout), "no step")
