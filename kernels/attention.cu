@@ -124,11 +124,13 @@ struct HeadsSplit {
         x += row * strips.columns();
         each_strip(row, strips, [=](size_t column, size_t place) {
             T *to = heads + place;
-            const T *from = x + column, *added = bias + column;
-            if (bias)
+            const T *from = x + column;
+            if (bias) {
+                const T *added = bias + column;
                 group.each(strips.width, [=](size_t i) { to[i] = from[i] + added[i]; });
-            else
+            } else {
                 group.each(strips.width, [=](size_t i) { to[i] = from[i]; });
+            }
         });
     }
 };

@@ -250,6 +250,7 @@ static int finish_group(struct sweep *sweep, const struct group *group, struct m
 static int run_group(struct sweep *sweep, const struct group *group)
 {
     if (group_finished(sweep, group)) {
+        remove_gradients(sweep, group); /* a sweep that was killed before it could leaves them */
         sweep->progress.done += group->rounds * group->cell_count;
         return EXIT_OK;
     }

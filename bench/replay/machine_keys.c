@@ -5,6 +5,7 @@
 #include "machine_keys.h"
 
 #include <locale.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,7 +74,7 @@ static int set_number(struct machine *machine, const struct machine_line *line, 
     char allowed[96];
     const char *end = NULL;
     double value = number(line->value, &end);
-    bool whole = key->kind == VALUE_NUMBER || value == (double)(long)value;
+    bool whole = key->kind == VALUE_NUMBER || value == floor(value);
     if (!end || *end || !(value >= key->low && value <= key->high) || !whole) {
         snprintf(allowed, sizeof(allowed), "%s from %.10g to %.10g",
                  key->kind == VALUE_NUMBER ? "a number"

@@ -52,8 +52,8 @@ bool gpu_traffic_visit(gpu_traffic_visitor *visit, void *context);
 void gpu_traffic_reset(void);
 
 /* Waits until the stream is idle; comm may be NULL. On CUDA at most limit_s, by polling (NCCL has no limit of its own).
- * On soft, where a step of a large model may take minutes, until no stream of the process has ended a task for
- * collective_limit_s; every wait of the host keeps that limit, and so does each collective. A collective that failed or
+ * On soft, where a step of a large model may take minutes, until no stream of the process has ended a task, or a block
+ * of a launch, for collective_limit_s; every wait of the host keeps that limit, and so does each collective. A collective that failed or
  * outlived the limit is reported with the ranks it names: EXIT_TIME_LIMIT for the limit, EXIT_CHECK_FAILED else; the
  * communicator's owner then ends it by ncclCommAbort. */
 int gpu_stream_finish(cudaStream_t stream, ncclComm_t comm, double limit_s);

@@ -51,9 +51,10 @@ static size_t width_of(const struct replica *replica)
     return replica->model->settings.width;
 }
 
+/* NULL as long as there is no state: then the walk only adds up bytes. */
 static void *take(const struct replica *replica, struct state *state, size_t bytes)
 {
-    char *at = (char *)replica->state + state->bytes;
+    char *at = replica->state ? (char *)replica->state + state->bytes : NULL;
 
     state->bytes += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     return at;

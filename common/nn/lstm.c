@@ -52,12 +52,18 @@ static size_t embedding_of(const struct replica *replica)
     return replica->model->parameters[LSTM_EMBEDDING].shape[1];
 }
 
-static void *take(const struct replica *replica, struct state *state, size_t bytes)
+/* `bytes` for a tensor that begins `skipped` of them later. NULL as long as there is no state: then the walk only adds up bytes. */
+static void *take_behind(const struct replica *replica, struct state *state, size_t bytes, size_t skipped)
 {
-    char *at = (char *)replica->state + state->bytes;
+    char *at = replica->state ? (char *)replica->state + state->bytes + skipped : NULL;
 
     state->bytes += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     return at;
+}
+
+static void *take(const struct replica *replica, struct state *state, size_t bytes)
+{
+    return take_behind(replica, state, bytes, 0);
 }
 
 /* Where everything lies for a batch. The zeros of a small batch are the last ones of those for batch_max samples, so that h_1 and
@@ -68,8 +74,8 @@ static struct state state_of(const struct replica *replica, size_t batch)
     size_t width = width_of(replica), spare = (most - batch) * width;
     struct state state = {0};
 
-    state.h_before = (char *)take(replica, &state, (most + n) * width * element) + spare * element;
-    state.c_before = (float *)take(replica, &state, (most + n) * width * sizeof(float)) + spare;
+    state.h_before = take_behind(replica, &state, (most + n) * width * element, spare * element);
+    state.c_before = take_behind(replica, &state, (most + n) * width * sizeof(float), spare * sizeof(float));
     state.tokens = take(replica, &state, n * sizeof(int32_t));
     state.order = take(replica, &state, n * sizeof(int32_t));
     state.embedded = take(replica, &state, n * embedding_of(replica) * element);

@@ -31,9 +31,17 @@ void engine_reach(const struct engine *engine, enum progress_phase phase, uint64
 
 /* ---- open -------------------------------------------------------------------------------------------------------- */
 
-/* SyncBatchNorm in a model without BatchNorm would change nothing, and the row would say that it was there. */
-static int check_sync_bn(const struct options *options, const struct model *model)
+/* Options that would change nothing with this model, and the row would say that they were there. */
+static int check_model_options(const struct options *options, const struct model *model)
 {
+    const struct model_settings *given = &options->model_settings;
+
+    if (model->tokens && (given->inputs || given->classes)) {
+        log_error("--%s %zu: has no effect with --model %s, whose inputs and outputs are tokens; expected mlp, resnet20 or "
+                  "resnet50",
+                  given->inputs ? "inputs" : "classes", given->inputs ? given->inputs : given->classes, options->model);
+        return EXIT_USAGE;
+    }
     if (!options->sync_bn || model->buffer_count > 0)
         return EXIT_OK;
     log_error("--sync-bn: has no effect with --model %s, which has no BatchNorm; expected a model that has "
@@ -53,7 +61,7 @@ int engine_open_data(const struct options *options, struct dataset *dataset, str
     settings.inputs = settings.inputs ? settings.inputs : dataset->shape.inputs;
     settings.classes = settings.classes ? settings.classes : dataset->shape.classes;
     TRY(model_open(model, options->model, &settings));
-    TRY(check_sync_bn(options, model));
+    TRY(check_model_options(options, model));
     const struct sample_shape wanted = {model->input_count, model->targets, model->classes, model->tokens};
     return dataset_fit(dataset, &wanted);
 }

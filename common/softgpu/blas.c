@@ -92,9 +92,10 @@ static unsigned tile_count(int extent, int most)
     return (unsigned)((extent + size - 1) / size);
 }
 
+/* Without a matrix (an operand of a product with k = 0) there is none. */
 static const void *element(const void *matrix, softDataType_t type, size_t row, size_t column, int ld)
 {
-    return (const char *)matrix + (row + column * (size_t)ld) * blas_type_size(type);
+    return matrix ? (const char *)matrix + (row + column * (size_t)ld) * blas_type_size(type) : NULL;
 }
 
 static struct blas_product tile_of(const struct blas_product *whole, unsigned tile)

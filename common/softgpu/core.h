@@ -84,6 +84,7 @@ struct softStream {
     struct soft_lock producers;
     struct soft_signal enqueued; /* tasks so far; written under `producers` */
     struct soft_signal done;
+    uint32_t blocks;            /* of launches, done so far: for the watch */
     struct soft_lock waiting;   /* of the next two */
     struct soft_signal reached; /* rings when `done` comes to the milestone */
     uint32_t milestone;         /* the earliest number of tasks done that somebody waits for */
@@ -104,8 +105,8 @@ void soft_stream_drain(softStream_t stream);
 void soft_watch_add(softStream_t stream);
 void soft_watch_remove(softStream_t stream);
 
-/* Waits on the host until the signal's value is no longer `seen`. False: no stream of the process has ended a task for
- * the limit of the settings. Then all devices have the sticky error softErrorLaunchTimeout, and no wait waits any more. */
+/* Waits on the host until the signal's value is no longer `seen`. False: no stream of the process has ended a task, or a
+ * block of a launch, for the limit of the settings. Then all devices have the sticky error softErrorLaunchTimeout, and no wait waits any more. */
 bool soft_watch_wait(struct soft_signal *signal, uint32_t seen);
 
 /* ---- the team: threads that share a launch's blocks with the stream's own thread ------------- */

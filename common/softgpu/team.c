@@ -8,6 +8,7 @@
 #include "sys/topology.h"
 
 struct soft_team {
+    softStream_t stream;
     struct soft_device *device;
     int helpers;
     struct soft_signal round;    /* + 1 starts a round */
@@ -19,13 +20,19 @@ struct soft_team {
     pthread_t threads[];
 };
 
+static void run_block(softStream_t stream, soft_body *body, const void *arguments, unsigned block, unsigned blocks)
+{
+    body(arguments, block, blocks);
+    __atomic_fetch_add(&stream->blocks, 1, __ATOMIC_RELAXED);
+}
+
 static void take_blocks(struct soft_team *team)
 {
     for (;;) {
         uint32_t block = __atomic_fetch_add(&team->next, 1, __ATOMIC_RELAXED);
         if (block >= team->blocks)
             return;
-        team->body(team->arguments, block, team->blocks);
+        run_block(team->stream, team->body, team->arguments, block, team->blocks);
     }
 }
 
@@ -49,12 +56,14 @@ static void *run_helper(void *argument)
 }
 
 /* As many helpers as can be started; fewer (or none) only make the launch slower. */
-static struct soft_team *create(struct soft_device *device)
+static struct soft_team *create(softStream_t stream)
 {
+    struct soft_device *device = stream->device;
     int wanted = device->map.cores - 1;
     struct soft_team *team = hidden_alloc(sizeof(*team) + (size_t)wanted * sizeof(team->threads[0]));
     if (!team)
         return NULL;
+    team->stream = stream;
     team->device = device;
     while (team->helpers < wanted && !pthread_create(&team->threads[team->helpers], NULL, run_helper, team))
         team->helpers++;
@@ -64,11 +73,11 @@ static struct soft_team *create(struct soft_device *device)
 void soft_team_run(softStream_t stream, soft_body *body, const void *arguments, unsigned blocks)
 {
     if (blocks > 1 && stream->device->map.cores > 1 && !stream->team)
-        __atomic_store_n(&stream->team, create(stream->device), __ATOMIC_RELEASE);
+        __atomic_store_n(&stream->team, create(stream), __ATOMIC_RELEASE);
     struct soft_team *team = stream->team;
     if (blocks <= 1 || !team) {
         for (unsigned block = 0; block < blocks; block++)
-            body(arguments, block, blocks);
+            run_block(stream, body, arguments, block, blocks);
         return;
     }
     team->body = body;

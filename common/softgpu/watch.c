@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
  * The host's waits for devices, none of which is for ever. A device may take its time (a step of a large model takes
- * minutes on a CPU), so what is limited is the time in which no stream of the process ends a task: then a task never
- * ends, or one waits for what never comes. A GPU's driver has such a watch for kernels (cudaErrorLaunchTimeout). As
- * there, the devices are lost with it: each later call says so, nothing that a task may still use is freed, and nothing
- * is waited for.
+ * minutes on a CPU, one large product in it half a minute), so what is limited is the time in which no stream of the
+ * process ends a task or a block of a launch: then a task never ends, or one waits for what never comes. A GPU's driver
+ * has such a watch for kernels (cudaErrorLaunchTimeout). As there, the devices are lost with it: each later call says
+ * so, nothing that a task may still use is freed, and nothing is waited for.
  *
- * A waiter that sleeps is woken a few times within the limit and looks at the numbers of tasks done; a process that was
- * stopped loses one such look, not the whole limit.
+ * A waiter that sleeps is woken a few times within the limit and looks at the numbers of tasks and blocks done; a
+ * process that was stopped loses one such look, not the whole limit.
  */
 #include <stdio.h>
 #include <unistd.h>
@@ -45,12 +45,12 @@ bool softDevicesLost(void)
     return __atomic_load_n(&lost, __ATOMIC_ACQUIRE) != 0;
 }
 
-static uint64_t tasks_done(void)
+static uint64_t work_done(void)
 {
     uint64_t sum = 0;
     soft_lock(&lock, "all streams");
     for (softStream_t stream = all; stream; stream = stream->next_of_all)
-        sum += soft_signal_read(&stream->done);
+        sum += (uint64_t)soft_signal_read(&stream->done) + __atomic_load_n(&stream->blocks, __ATOMIC_RELAXED);
     soft_unlock(&lock);
     return sum;
 }
@@ -124,7 +124,7 @@ bool soft_watch_wait(struct soft_signal *signal, uint32_t seen)
     while (!softDevicesLost()) {
         if (soft_signal_wait(signal, seen, spin, clock_nanoseconds() + look))
             return true;
-        uint64_t now = tasks_done();
+        uint64_t now = work_done();
         quiet = now == before ? quiet + look : 0;
         before = now;
         spin = 0;

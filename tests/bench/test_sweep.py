@@ -205,6 +205,15 @@ class Sweep(SweepCase):
         self.assertEqual(len(self.runs()), runs)
         self.assertEqual(before, {n: self.digest(n) for n in before})
 
+    def test_resume_removes_what_a_killed_sweep_could_not(self):
+        """Killed between a group's rows and the removal of its gradients."""
+        self.assertEqual(self.sweep(*MLP).returncode, 0)
+        left = os.path.join(self.out, "runs", "mlp-strong-dp-2.gradients")
+        with open(left, "wb") as f:
+            f.write(b"left")
+        self.assertEqual(self.sweep(*MLP, "--resume").returncode, 0)
+        self.assertFalse(os.path.exists(left))
+
     def digest(self, name):
         with open(os.path.join(self.out, name), "rb") as f:
             return hashlib.sha256(f.read()).hexdigest()

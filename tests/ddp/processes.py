@@ -21,6 +21,11 @@ SLACK = float(os.environ.get("DDP_TEST_SLACK", 5))
 measured = []    # (seconds, limit) of each end that was waited for, since the test began
 MARK = "DDP_TEST_RUN"
 
+# Under nohup, or in a shell's background, this program was started to ignore one; trainers would inherit that.
+for ignored in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(ignored) == signal.SIG_IGN:
+        signal.signal(ignored, signal.SIG_DFL)
+
 
 class Failure(Exception):
     pass

@@ -17,6 +17,7 @@ struct product {
     cublasOperation_t op_a, op_b;
     int m, n, k, pad; /* pad: leading dimension beyond the rows */
     float alpha, beta;
+    int pad_c, gap_c; /* more for C alone: beyond the rows, and between the matrices of a batch */
 };
 
 static cublasHandle_t open_handle(void)
@@ -44,7 +45,7 @@ struct operands {
 static struct operands make_operands(const struct product *p)
 {
     const bool ta = p->op_a == CUBLAS_OP_T, tb = p->op_b == CUBLAS_OP_T;
-    struct operands o = {.lda = (ta ? p->k : p->m) + p->pad, .ldb = (tb ? p->n : p->k) + p->pad, .ldc = p->m + p->pad};
+    struct operands o = {.lda = (ta ? p->k : p->m) + p->pad, .ldb = (tb ? p->n : p->k) + p->pad, .ldc = p->m + p->pad + p->pad_c};
     o.lda = o.lda > 0 ? o.lda : 1;
     o.ldb = o.ldb > 0 ? o.ldb : 1;
     o.ldc = o.ldc > 0 ? o.ldc : 1;
@@ -233,7 +234,7 @@ static void run_batch(cublasHandle_t handle, const struct product *p, int batch,
 {
     const struct operands one = make_operands(p);
     const size_t entries = (size_t)batch, stride_a = shared ? 0 : one.count_a + (size_t)gap;
-    const size_t stride_b = one.count_b + (size_t)gap, stride_c = one.count_c + (size_t)gap;
+    const size_t stride_b = one.count_b + (size_t)gap, stride_c = one.count_c + (size_t)(gap + p->gap_c);
     const size_t n_a = stride_a * entries + one.count_a, n_b = stride_b * entries, n_c = stride_c * entries;
     float *a = test_memory(n_a * sizeof *a), *b = test_memory(n_b * sizeof *b), *c = test_memory(n_c * sizeof *c);
     double *expected = test_memory(n_c * sizeof *expected);
@@ -289,6 +290,29 @@ static void run_batches(const void *argument)
     LAUNCH(cublasDestroy(handle));
 }
 
+/* One after the other, each like the first but for one thing: what is kept for a shape serves no other one. */
+static void run_alike(const void *argument)
+{
+    (void)argument;
+    static const struct product alike[] = {
+        {CUBLAS_OP_N, CUBLAS_OP_N, 32, 32, 32, 0, 1, 0},       {CUBLAS_OP_T, CUBLAS_OP_N, 32, 32, 32, 0, 1, 0},
+        {CUBLAS_OP_N, CUBLAS_OP_T, 32, 32, 32, 0, 1, 0},       {CUBLAS_OP_N, CUBLAS_OP_N, 32, 32, 32, 0, 0.5f, 0},
+        {CUBLAS_OP_N, CUBLAS_OP_N, 32, 32, 32, 0, 1, 1},       {CUBLAS_OP_N, CUBLAS_OP_N, 32, 32, 32, 0, 1, 0.5f},
+        {CUBLAS_OP_N, CUBLAS_OP_N, 32, 32, 32, 0, 1, 0, 3},    {CUBLAS_OP_N, CUBLAS_OP_N, 32, 32, 32, 0, 1, 0, 0, 7},
+        {CUBLAS_OP_N, CUBLAS_OP_N, 32, 32, 32, 0, 1, 0},
+    };
+    cublasHandle_t handle = open_handle();
+    for (size_t i = 0; i < sizeof alike / sizeof alike[0]; i++) {
+        FOR_EACH_TYPE(type) {
+            run_product(handle, &alike[i], type);
+            for (int batch = 2; batch <= 3; batch++)
+                run_batch(handle, &alike[i], batch, 0, false, type);
+            run_batch(handle, &alike[i], 2, 0, true, type);
+        }
+    }
+    LAUNCH(cublasDestroy(handle));
+}
+
 /* On the soft GPU, which checks: a batch whose last matrix reaches beyond its buffer, and results that would overlap. */
 static void run_batch_refused(const void *argument)
 {
@@ -318,6 +342,7 @@ const struct test_case product_cases[] = {
     {"products_refused", run_refused, NULL},
     {"products_bf16", run_bf16, NULL},
     {"products_batched", run_batches, NULL},
+    {"products_alike", run_alike, NULL},
     {"products_batch_refused", run_batch_refused, NULL},
     {NULL, NULL, NULL},
 };

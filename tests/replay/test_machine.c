@@ -61,6 +61,7 @@ static void errors_name_line_key_value_and_range(void **state)
     check_refused("[machine]\ndevices = 65\n", "line 16: devices = 65: expected a whole number from 1 to 64");
     check_refused("[machine]\ndevices = 1.5\n", "whole number");
     check_refused("[device]\nslowdown = nan\n", "line 16: slowdown = nan: expected a number from 1 to 100, or");
+    check_refused("[device]\ncopy_engines = inf\n", "line 16: copy_engines = inf: expected a whole number from");
     check_refused("[device]\nslowdown = 2:0.5\n", "a number from 1 to 100, or COUNT:FACTOR");
     check_refused("[device]\nslowdown = 8:2 2:1\n", "X rising");
     check_refused("[device]\ncrowd_memory = 1:2\n", "counts from 2 on");

@@ -186,6 +186,25 @@ static void devices_of_a_node_share_memory(void **state)
     graph_close(&program);
 }
 
+/* Two devices of the first node compute; the second node's only one keeps its speed. */
+static void nodes_share_no_memory(void **state)
+{
+    struct program program;
+    (void)state;
+    machine.devices = 2;
+    machine.nodes = 2;
+    machine.crowd_memory = (struct curve){1, {2}, {1.5}};
+    graph_open(&program, 4, 3, (int[]){0, 1, 2});
+    for (int stream = 0; stream < 3; stream++)
+        graph_kernel(&program, stream, 1000);
+    play_one(&program);
+    assert_true(result.device[0].engine.busy_ps > 1400 * NS);
+    assert_int_equal(result.device[2].engine.busy_ps, 1000 * NS);
+    check_conservation();
+    play_close(&result);
+    graph_close(&program);
+}
+
 /* With the lock each launch takes 10 + 90 ns, one at a time over the process's threads. */
 static void the_launch_lock_holds_launches_apart(void **state)
 {
@@ -397,6 +416,7 @@ int main(void)
         cmocka_unit_test_setup(collectives_wait_for_all_and_slow_kernels, set_up),
         cmocka_unit_test_setup(the_slowdown_is_that_of_the_ranks, set_up),
         cmocka_unit_test_setup(devices_of_a_node_share_memory, set_up),
+        cmocka_unit_test_setup(nodes_share_no_memory, set_up),
         cmocka_unit_test_setup(the_launch_lock_holds_launches_apart, set_up),
         cmocka_unit_test_setup(phases_and_the_slow_rank, set_up),
         cmocka_unit_test_setup(random_programs_keep_the_laws, set_up),

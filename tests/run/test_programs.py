@@ -263,6 +263,8 @@ def test_settings_table(folder):
 
 def test_usage(folder):
     for arguments, words in ((["--gpus", "4x"], "from 1 to 64"), (["--model", "mpl"], "did you mean mlp?"), (["--data", "digits", "--inputs", "63"], "64"),
+                             (["--model", "gpt-tiny", "--inputs", "5"], "--inputs 5: has no effect with --model gpt-tiny"),
+                             (["--model", "lstm-tiny", "--classes", "5"], "--classes 5: has no effect"),
                              (["--data", "digits", "--global-batch", "100000"], "100000")):
         _, err = run(arguments + ["--steps", "1"], expected=2)
         check(words in err, err)
@@ -438,6 +440,8 @@ def test_interrupted(folder):
     """The first signal ends the run with a line, the row of --json and 128 + N; what is ignored stays ignored."""
     path = os.path.join(folder, "run.json")
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_IGN:  # under nohup, or in a shell's background; trainers inherit it
+            signal.signal(number, signal.SIG_DFL)
         with subprocess.Popen([trainer] + SMALL + ["--gpus", "2", "--steps", "1000000", "--json", path], stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as training:
             check(any("step " in line for line in training.stdout), "no step")

@@ -139,11 +139,39 @@ static void a_long_step_is_left_in_peace(void **state)
     play(work_on, &(struct scene){.settings.collective_limit_s = 2});
 }
 
+static void take_time_for_a_block(const void *arguments, unsigned block, unsigned blocks)
+{
+    (void)arguments;
+    (void)block;
+    (void)blocks;
+    clock_sleep(0.1);
+}
+
+/* One launch that takes two and a half times the limit: its blocks are done one by one. */
+static void work_on_one_launch(void)
+{
+    softStream_t stream = new_stream(1);
+    void *some = new_memory(1, 4);
+    EXPECT_OK(softSetDevice(1));
+    EXPECT_OK(launch_on(stream, take_time_for_a_block, some, 4, 25));
+    EXPECT_OK(softStreamSynchronize(stream));
+    EXPECT(!softDevicesLost());
+    EXPECT_OK(softFree(some));
+    EXPECT_OK(softStreamDestroy(stream));
+}
+
+static void a_long_launch_is_left_in_peace(void **state)
+{
+    (void)state;
+    play(work_on_one_launch, &(struct scene){.settings.collective_limit_s = 1});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_wait_ends),
         cmocka_unit_test(a_long_step_is_left_in_peace),
+        cmocka_unit_test(a_long_launch_is_left_in_peace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
