@@ -31,6 +31,9 @@ def instructions(arguments):
     if "unrecognised instruction" in counted.stderr:
         print("valgrind does not know this processor's instructions: left out")
         sys.exit(77)
+    if "debuginfo reader" in counted.stderr:
+        print("valgrind can't read this compiler's debugging information: left out")
+        sys.exit(77)
     assert counted.returncode == 0, counted.stderr
     return int(re.search(r"I +refs: +([\d,]+)", counted.stderr).group(1).replace(",", ""))
 
