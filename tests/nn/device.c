@@ -79,3 +79,28 @@ float *flat_parameter(const struct model *model, char *flat, int index)
 {
     return (float *)(void *)(flat + model->parameters[index].offset);
 }
+
+double **double_parameters(struct replica *replica)
+{
+    const struct model *model = replica->model;
+    char *flat = flat_read(replica, replica->parameters);
+    double **parameters = calloc((size_t)model->parameter_count, sizeof *parameters);
+
+    assert_non_null(parameters);
+    for (int i = 0; i < model->parameter_count; i++) {
+        size_t count = model->parameters[i].count;
+        parameters[i] = calloc(count, sizeof **parameters);
+        assert_non_null(parameters[i]);
+        for (size_t j = 0; j < count; j++)
+            parameters[i][j] = (double)flat_parameter(model, flat, i)[j];
+    }
+    free(flat);
+    return parameters;
+}
+
+void double_parameters_free(const struct model *model, double **parameters)
+{
+    for (int i = 0; i < model->parameter_count; i++)
+        free(parameters[i]);
+    free(parameters);
+}

@@ -31,5 +31,8 @@ void device_read(struct replica *replica, void *host, const void *device, size_t
 char *flat_read(struct replica *replica, const void *flat_device);
 /* Parameter `index` in such a buffer. */
 float *flat_parameter(const struct model *model, char *flat, int index);
+/* The replica's parameters in double, an array each, in registration order: for references and finite differences. */
+double **double_parameters(struct replica *replica);
+void double_parameters_free(const struct model *model, double **parameters);
 
 #endif

@@ -76,23 +76,6 @@ static void forward_backward(struct trial *trial, const double expected_loss)
     loss_close(&loss);
 }
 
-static double **double_parameters(struct trial *trial)
-{
-    char *flat = flat_read(&trial->replica, trial->replica.parameters);
-    double **parameters = calloc((size_t)trial->model.parameter_count, sizeof *parameters);
-
-    assert_non_null(parameters);
-    for (int i = 0; i < trial->model.parameter_count; i++) {
-        size_t count = trial->model.parameters[i].count;
-        parameters[i] = calloc(count, sizeof **parameters);
-        assert_non_null(parameters[i]);
-        for (size_t j = 0; j < count; j++)
-            parameters[i][j] = (double)flat_parameter(&trial->model, flat, i)[j];
-    }
-    free(flat);
-    return parameters;
-}
-
 /* The central difference of the loss by *parameter, of the widest step that crosses no corner of a ReLU or a maximum. */
 static double difference(const struct model *model, double **parameters, const struct sample *sample, double *parameter)
 {
@@ -136,14 +119,12 @@ static void check_network(const char *name, const struct model_settings *setting
 
     trial_open_model(&trial, name, settings, BATCH);
     fill(&trial, &sample);
-    double **parameters = double_parameters(&trial);
+    double **parameters = double_parameters(&trial.replica);
     forward_backward(&trial, reference_resnet_loss(&trial.model, parameters, sample.input, sample.labels, BATCH, NULL));
     char *gradients = flat_read(&trial.replica, trial.replica.gradients);
     for (int i = 0; i < trial.model.parameter_count; i++)
         expect_differences(&trial.model, parameters, &sample, i, flat_parameter(&trial.model, gradients, i));
-    for (int i = 0; i < trial.model.parameter_count; i++)
-        free(parameters[i]);
-    free(parameters);
+    double_parameters_free(&trial.model, parameters);
     free(gradients);
     trial_close(&trial);
 }

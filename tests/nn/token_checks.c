@@ -36,22 +36,6 @@ void token_backward(struct trial *trial, size_t batch, bool accumulate, gradient
 
 /* ---- gradients against finite differences ---- */
 
-static double **double_parameters(struct trial *trial)
-{
-    char *flat = flat_read(&trial->replica, trial->replica.parameters);
-    double **parameters = calloc((size_t)trial->model.parameter_count, sizeof *parameters);
-    assert_non_null(parameters);
-    for (int i = 0; i < trial->model.parameter_count; i++) {
-        size_t count = trial->model.parameters[i].count;
-        parameters[i] = calloc(count, sizeof **parameters);
-        assert_non_null(parameters[i]);
-        for (size_t j = 0; j < count; j++)
-            parameters[i][j] = (double)flat_parameter(&trial->model, flat, i)[j];
-    }
-    free(flat);
-    return parameters;
-}
-
 struct sample {
     token_reference_loss *loss;
     int32_t tokens[TOKEN_BATCH * TOKENS_MOST], labels[TOKEN_BATCH * TOKENS_MOST];
@@ -94,12 +78,10 @@ void check_gradients_against_differences(void **state)
     }
     token_backward(&trial, TOKEN_BATCH, false, NULL, NULL);
     char *gradients = flat_read(&trial.replica, trial.replica.gradients);
-    double **parameters = double_parameters(&trial);
+    double **parameters = double_parameters(&trial.replica);
     for (int i = 0; i < trial.model.parameter_count; i++)
         expect_differences(&trial, parameters, &sample, i, flat_parameter(&trial.model, gradients, i));
-    for (int i = 0; i < trial.model.parameter_count; i++)
-        free(parameters[i]);
-    free(parameters);
+    double_parameters_free(&trial.model, parameters);
     free(gradients);
     trial_close(&trial);
 }
