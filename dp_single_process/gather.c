@@ -129,19 +129,25 @@ static int read_losses(struct dp *dp, const struct dp_pass *pass)
     return EXIT_OK;
 }
 
+/* Device r goes on when the output device has come to this event. */
+static int wait_on(struct dp *dp, int r, cudaEvent_t event)
+{
+    struct dp_device *device = &dp->device[r];
+
+    GPU_TRY(cudaSetDevice(r));
+    GPU_TRY(cudaStreamWaitEvent(device->replica.compute, event, 0));
+    return timeline_mark(&device->timeline, device->replica.compute, PHASE_WAIT);
+}
+
 /* The gather is done: the backward passes may begin. */
 static int let_go(struct dp *dp, const struct dp_pass *pass)
 {
     cudaEvent_t gathered = dp->device[dp->output].returned;
 
     GPU_TRY(cudaEventRecord(gathered, dp_compute(dp, dp->output)));
-    for (int r = 0; r < pass->n; r++) {
-        if (r == dp->output)
-            continue;
-        GPU_TRY(cudaSetDevice(r));
-        GPU_TRY(cudaStreamWaitEvent(dp_compute(dp, r), gathered, 0));
-        TRY(timeline_mark(&dp->device[r].timeline, dp_compute(dp, r), PHASE_WAIT));
-    }
+    for (int r = 0; r < pass->n; r++)
+        if (r != dp->output)
+            TRY(wait_on(dp, r, gathered));
     GPU_TRY(cudaSetDevice(dp->output));
     return EXIT_OK;
 }
@@ -186,9 +192,7 @@ static int return_piece(struct dp *dp, const struct dp_pass *pass, int r)
     GPU_TRY(cudaMemcpyPeerAsync(device->replica.d_logits, r, from, dp->output, piece->count * dp->model->output_bytes,
                                 stream));
     GPU_TRY(cudaEventRecord(device->returned, stream));
-    GPU_TRY(cudaSetDevice(r));
-    GPU_TRY(cudaStreamWaitEvent(device->replica.compute, device->returned, 0));
-    return timeline_mark(&device->timeline, device->replica.compute, PHASE_WAIT);
+    return wait_on(dp, r, device->returned);
 }
 
 int dp_return_gradients(struct dp *dp, const struct dp_pass *pass)
