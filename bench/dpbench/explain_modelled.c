@@ -72,8 +72,8 @@ bool say_because(const struct table *rows, int dp, int ddp, int most, const char
 {
     bool ddp_wins = step_ratio(rows, dp, ddp) > 1;
     int slow = ddp_wins ? dp : ddp, fast = ddp_wins ? ddp : dp, count = 0;
-    double least = NAMED_SHARE * (number(rows, slow, "step_ms") - number(rows, fast, "step_ms")), more[NAMED_PHASES];
-    size_t named[NAMED_PHASES];
+    double least = NAMED_SHARE * (number(rows, slow, "step_ms") - number(rows, fast, "step_ms")), more[NAMED_PHASES] = {0};
+    size_t named[NAMED_PHASES] = {0};
     bool said[PHASES] = {false};
     while (count < most && count < NAMED_PHASES) {
         named[count] = next_phase(rows, slow, fast, said, least, &more[count]);

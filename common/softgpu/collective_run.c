@@ -126,7 +126,6 @@ static bool run(const struct job *job)
 
 void collective_task(softStream_t stream, const struct soft_what *what, void *arguments)
 {
-    (void)stream;
     const struct collective_work *work = arguments;
     const struct job job = {
         .work = work,
@@ -139,5 +138,7 @@ void collective_task(softStream_t stream, const struct soft_what *what, void *ar
         .element = fold_element_bytes(work->call.type),
     };
     const bool done = collective_begin(work->comm, &work->call) && run(&job);
+    if (!done)
+        soft_stream_break(stream);
     collective_end(work->comm, done);
 }

@@ -85,6 +85,7 @@ struct softStream {
     struct soft_signal enqueued; /* tasks so far; written under `producers` */
     struct soft_signal done;
     uint32_t blocks;            /* of launches, done so far: for the watch */
+    uint32_t broken;            /* 1: soft_stream_break */
     struct soft_lock waiting;   /* of the next two */
     struct soft_signal reached; /* rings when `done` comes to the milestone */
     uint32_t milestone;         /* the earliest number of tasks done that somebody waits for */

@@ -15,6 +15,7 @@ struct soft_mark {
     uint32_t number;         /* for the record of the run */
     struct soft_signal done; /* 1: the stream has reached it */
     uint64_t time_ns;
+    bool broken; /* the stream was, when it came here */
 };
 
 struct softEvent {
@@ -28,6 +29,7 @@ struct softEvent {
 /* Both tasks' arguments. */
 struct reach {
     struct soft_mark *mark;
+    bool pending; /* a wait's: the mark had not been reached when it was enqueued */
 };
 
 static uint32_t marks_made;
@@ -92,9 +94,9 @@ softError_t softEventDestroy(softEvent_t event)
 
 static void run_record(softStream_t stream, const struct soft_what *what, void *arguments)
 {
-    (void)stream;
     (void)what;
     struct soft_mark *mark = ((struct reach *)arguments)->mark;
+    mark->broken = __atomic_load_n(&stream->broken, __ATOMIC_RELAXED);
     mark->time_ns = clock_nanoseconds();
     soft_release(mark);
     soft_signal_set(&mark->done, 1);
@@ -103,12 +105,14 @@ static void run_record(softStream_t stream, const struct soft_what *what, void *
 
 static void run_wait(softStream_t stream, const struct soft_what *what, void *arguments)
 {
-    (void)stream;
     (void)what;
-    struct soft_mark *mark = ((struct reach *)arguments)->mark;
+    const struct reach *reach = arguments;
+    struct soft_mark *mark = reach->mark;
     while (soft_signal_read(&mark->done) == 0)
         soft_signal_wait(&mark->done, 0, soft_spin_ns(), SOFT_NO_DEADLINE);
     soft_acquire(mark);
+    if (mark->broken && reach->pending)
+        soft_stream_break(stream);
     drop(mark);
 }
 
@@ -129,7 +133,7 @@ softError_t softEventRecord(softEvent_t event, softStream_t stream)
     mark->references = 2;
     mark->number = __atomic_add_fetch(&marks_made, 1, __ATOMIC_RELAXED);
     struct soft_what what = {.kind = SOFT_TASK_EVENT_RECORD, .name = "event_record", .detail = mark->number};
-    error = soft_enqueue(stream, &what, run_record, &(struct reach){mark}, sizeof(struct reach));
+    error = soft_enqueue(stream, &what, run_record, &(struct reach){.mark = mark}, sizeof(struct reach));
     soft_lock(&event->lock, "event");
     struct soft_mark *previous = event->latest;
     event->latest = mark;
@@ -149,7 +153,8 @@ softError_t softStreamWaitEvent(softStream_t stream, softEvent_t event, unsigned
     if (!mark)
         return softSuccess;
     struct soft_what what = {.kind = SOFT_TASK_EVENT_WAIT, .name = "event_wait", .detail = mark->number};
-    return soft_enqueue(stream, &what, run_wait, &(struct reach){mark}, sizeof(struct reach));
+    const struct reach reach = {mark, soft_signal_read(&mark->done) == 0};
+    return soft_enqueue(stream, &what, run_wait, &reach, sizeof(reach));
 }
 
 #ifdef SOFTGPU_SKIP_WAITS

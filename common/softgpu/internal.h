@@ -96,6 +96,11 @@ typedef void soft_task(softStream_t stream, const struct soft_what *what, void *
 softError_t soft_enqueue(softStream_t stream, const struct soft_what *what, soft_task *task, const void *arguments,
                          size_t argument_bytes);
 
+/* In the stream's thread, of a collective that failed: what it was to deliver never came. What follows it, in this stream
+ * and in those that wait for its events, is not executed (no kernel, product, copy or memset; events and collectives
+ * are passed), until the host has waited for the stream. */
+void soft_stream_break(softStream_t stream);
+
 /* ---- ranges and traffic ---------------------------------------------------------------------- */
 
 uint32_t soft_range_current(void); /* this thread's innermost range; 0: none, named "" */

@@ -64,6 +64,17 @@ static bool wait_done(softStream_t stream, uint32_t target)
     return true;
 }
 
+void soft_stream_break(softStream_t stream)
+{
+    __atomic_store_n(&stream->broken, 1, __ATOMIC_RELAXED);
+}
+
+static bool is_executed(softStream_t stream, enum soft_task_kind kind)
+{
+    return kind == SOFT_TASK_EVENT_RECORD || kind == SOFT_TASK_EVENT_WAIT || kind == SOFT_TASK_COLLECTIVE ||
+           !__atomic_load_n(&stream->broken, __ATOMIC_RELAXED);
+}
+
 static void *run_stream(void *argument)
 {
     softStream_t stream = argument;
@@ -76,7 +87,8 @@ static void *run_stream(void *argument)
             break;
         soft_acquire(slot->arguments);
         uint64_t start = soft_recording() ? clock_nanoseconds() : 0;
-        slot->task(stream, &slot->what, slot->arguments);
+        if (is_executed(stream, slot->what.kind))
+            slot->task(stream, &slot->what, slot->arguments);
         if (start)
             soft_record_task(stream, number, slot, start);
         soft_release(&slot->what);
@@ -163,7 +175,8 @@ void soft_stream_drain(softStream_t stream)
 {
     uint64_t start = soft_recording() ? soft_record_clock() : 0;
     uint32_t target = soft_signal_read(&stream->enqueued);
-    wait_done(stream, target);
+    if (wait_done(stream, target))
+        __atomic_store_n(&stream->broken, 0, __ATOMIC_RELAXED);
     soft_acquire(&stream->ring[(target - 1) % SOFT_RING_SLOTS].what);
     if (start)
         soft_record_waited(stream, target, 0, start);

@@ -209,6 +209,49 @@ static int body_abort_own(struct rank *rank)
     return 0;
 }
 
+static int expect_bytes(struct rank *rank, const void *buffer, unsigned char value)
+{
+    unsigned char byte[64];
+    if (download(rank, byte, buffer, sizeof(byte)))
+        return 1;
+    for (size_t i = 0; i < sizeof(byte); i++)
+        NEED(byte[i] == value);
+    return 0;
+}
+
+/* What follows an aborted collective is not executed, in its stream and behind its events; what comes after the host
+ * has waited is. */
+static int body_abort_followed(struct rank *rank)
+{
+    char *buffer;
+    softStream_t behind;
+    softEvent_t event;
+    NEED_SOFT(softMalloc((void **)&buffer, 4096));
+    NEED_SOFT(softMemsetAsync(buffer, 1, 4096, rank->stream));
+    if (rank->rank != 0)
+        return softStreamSynchronize(rank->stream) != softSuccess;
+    NEED_SOFT(softStreamCreateWithFlags(&behind, softStreamNonBlocking));
+    NEED_SOFT(softEventCreateWithFlags(&event, softEventDisableTiming));
+    NEED_NCCL(softNcclAllReduce(buffer, buffer, 256, softNcclFloat32, softNcclSum, rank->comm, rank->stream));
+    NEED_SOFT(softMemsetAsync(buffer, 2, 64, rank->stream));
+    NEED_SOFT(softEventRecord(event, rank->stream));
+    NEED_SOFT(softStreamWaitEvent(behind, event, 0));
+    NEED_SOFT(softMemsetAsync(buffer + 64, 3, 64, behind));
+    NEED_NCCL(softNcclCommAbort(rank->comm));
+    rank->comm = NULL;
+    NEED_SOFT(softStreamSynchronize(behind));
+    NEED_SOFT(softStreamSynchronize(rank->stream));
+    NEED(!expect_bytes(rank, buffer, 1) && !expect_bytes(rank, buffer + 64, 1));
+    NEED_SOFT(softStreamWaitEvent(behind, event, 0));
+    NEED_SOFT(softMemsetAsync(buffer + 64, 3, 64, behind));
+    NEED_SOFT(softMemsetAsync(buffer, 2, 64, rank->stream));
+    NEED_SOFT(softStreamSynchronize(behind));
+    NEED(!expect_bytes(rank, buffer, 2) && !expect_bytes(rank, buffer + 64, 3));
+    NEED_SOFT(softEventDestroy(event));
+    NEED_SOFT(softStreamDestroy(behind));
+    return 0;
+}
+
 static void test_abort(void **state)
 {
     struct outcome out[STAGE_MAX_RANKS];
@@ -216,6 +259,7 @@ static void test_abort(void **state)
     for (int mode = STAGE_THREADS; mode <= STAGE_PROCESSES; mode++) {
         stage_expect_success(&(struct stage){.mode = mode, .ranks = 4, .limit_s = 40, .body = body_abort}, out);
         stage_expect_success(&(struct stage){.mode = mode, .ranks = 2, .limit_s = 40, .body = body_abort_own}, out);
+        stage_expect_success(&(struct stage){.mode = mode, .ranks = 2, .limit_s = 40, .body = body_abort_followed}, out);
     }
 }
 

@@ -411,8 +411,7 @@ def test_a_device_that_never_finishes(folder):
     """--timeout bounds it: 6, the row, and the device that is behind."""
     for arguments, device, text in ((["--strategy", "single"], 0, "device 0 is at stall (backward)"),
                                     (["--gpus", "3", "--dp-transport", "p2p"], 2, "device 2 is at stall (backward)"),
-                                    # One micro-batch: behind a collective that was aborted nothing orders the next one's copies.
-                                    (["--gpus", "3"], 1, "rank 1 is at collective")):
+                                    (["--gpus", "3", "--accumulate", "2"], 1, "rank 1 is at collective")):
         lines, err = train(folder, SMALL + arguments + ["--steps", "20", "--timeout", "1"], expected=6,
                            env={"DPBENCH_FAULT": f"stall-device:{device}:step5"})
         last = err.splitlines()[-1]
