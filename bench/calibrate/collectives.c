@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Collectives, measured by collective-perf in processes of its own, read from its --json (in place, as the trainers
- * call them).
+ * call them; on buffers that no cache holds, as those of a step whose other work went through the caches meanwhile).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +15,7 @@
 #include "sys/log.h"
 
 #define MAX_BYTES ((size_t)1 << 24)
+#define POOL "128M" /* more than the last cache of a CPU's core complex or of a GPU (H200: 50 MiB) */
 
 static int run(char *const *command)
 {
@@ -64,8 +65,8 @@ static int measure_one(struct figures *figures, const char *path, const char *op
     }
     close(file);
     snprintf(count, sizeof(count), "%d", ranks);
-    char *command[] = {(char *)path, (char *)operation, "--ranks", count, "-b", "256",    "-e", "32M", "-f", "4", "-n",
-                       "10",         "--rounds",        "3",       "-c",  "0",  "--json", json, NULL};
+    char *command[] = {(char *)path, (char *)operation, "--ranks", count, "-b", "256", "-e", "32M", "-f", "4", "-n", "10",
+                       "--rounds",   "3",               "-c",      "0",   "--pool", POOL, "--json", json, NULL};
     int status = run(command);
     if (!status)
         status = file_read(json, MAX_BYTES, &text, &bytes);

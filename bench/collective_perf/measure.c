@@ -19,16 +19,25 @@ struct placement {
     size_t in_bytes, out_bytes;
 };
 
-static struct placement place(const struct perf_rank *rank, size_t count, bool in_place)
+static size_t buffer_bytes(const struct perf_options *options)
+{
+    const size_t most = options->pool > options->largest ? options->pool : options->largest;
+    return most ? most : 1;
+}
+
+/* The next call's buffers: behind the last one's, as far as they fit. */
+static struct placement place(struct perf_rank *rank, size_t count, bool in_place)
 {
     const struct operation *operation = rank->options->operation;
     const size_t piece = count * perf_type_bytes(rank->options->type), whole = operation_bytes(rank->options, count);
-    struct placement placement = {.send = rank->send, .receive = rank->receive};
+    const size_t at = rank->next + whole <= rank->options->pool ? rank->next : 0;
+    struct placement placement = {.send = rank->send + at, .receive = rank->receive + at};
+    rank->next = at + (whole + 255) / 256 * 256; /* cudaMalloc's alignment */
     placement.in_bytes = operation->scatters ? whole : piece;
     placement.out_bytes = operation->gathers ? whole : piece;
     if (in_place) {
-        placement.send = rank->receive + (operation->gathers ? piece * (size_t)rank->rank : 0);
-        placement.receive = rank->receive + (operation->scatters ? piece * (size_t)rank->rank : 0);
+        placement.send = placement.receive + (operation->gathers ? piece * (size_t)rank->rank : 0);
+        placement.receive += (operation->scatters ? piece * (size_t)rank->rank : 0);
     }
     return placement;
 }
@@ -40,10 +49,12 @@ static int call(const struct perf_rank *rank, const struct placement *placement,
     return EXIT_OK;
 }
 
-static int calls(const struct perf_rank *rank, const struct placement *placement, size_t count, int times)
+static int calls(struct perf_rank *rank, size_t count, bool in_place, int times)
 {
-    for (int i = 0; i < times; i++)
-        TRY(call(rank, placement, count));
+    for (int i = 0; i < times; i++) {
+        const struct placement placement = place(rank, count, in_place);
+        TRY(call(rank, &placement, count));
+    }
     GPU_TRY(cudaStreamSynchronize(rank->stream));
     return EXIT_OK;
 }
@@ -60,7 +71,7 @@ static int verify(struct perf_rank *rank, const struct placement *placement, siz
     verify_input(rank->host, options, rank->rank, count);
     GPU_TRY(cudaMemsetAsync(placement->receive, 0xff, placement->out_bytes, rank->stream));
     GPU_TRY(cudaMemcpyAsync(placement->send, rank->host, placement->in_bytes, cudaMemcpyHostToDevice, rank->stream));
-    TRY(calls(rank, placement, count, 1));
+    TRY(call(rank, placement, count));
     GPU_TRY(
         cudaMemcpyAsync(rank->host, placement->receive, placement->out_bytes, cudaMemcpyDeviceToHost, rank->stream));
     GPU_TRY(cudaStreamSynchronize(rank->stream));
@@ -78,14 +89,14 @@ static int measure(struct perf_rank *rank, size_t count, bool in_place, struct m
     struct measurement sum;
     uint64_t wrong;
     TRY(verify(rank, &placement, count, &wrong));
-    GPU_TRY(cudaMemsetAsync(rank->send, 0, operation_bytes(options, count), rank->stream));
-    GPU_TRY(cudaMemsetAsync(rank->receive, 0, operation_bytes(options, count), rank->stream));
-    TRY(calls(rank, &placement, count, options->warmup));
+    GPU_TRY(cudaMemsetAsync(rank->send, 0, buffer_bytes(options), rank->stream));
+    GPU_TRY(cudaMemsetAsync(rank->receive, 0, buffer_bytes(options), rank->stream));
+    TRY(calls(rank, count, in_place, options->warmup));
     *result = (struct measurement){.in_place = in_place};
     for (int round = 0; round < options->rounds; round++) {
         TRY(board_meet(rank->board, options->ranks));
         const double start = clock_seconds();
-        TRY(calls(rank, &placement, count, options->iterations));
+        TRY(calls(rank, count, in_place, options->iterations));
         const double us = (clock_seconds() - start) * 1e6 / options->iterations;
         TRY(board_sum(rank->board, rank, us, round == 0 ? wrong : 0, &sum));
         result->wrong += sum.wrong;
@@ -98,17 +109,17 @@ static int measure(struct perf_rank *rank, size_t count, bool in_place, struct m
 static int open_rank(struct perf_rank *rank)
 {
     const struct perf_options *options = rank->options;
-    const size_t bytes = options->largest ? options->largest : 1;
+    const size_t bytes = buffer_bytes(options);
     char name[64], cores[96];
     GPU_TRY(cudaSetDevice(rank->device));
     GPU_TRY(cudaStreamCreateWithFlags(&rank->stream, cudaStreamNonBlocking));
     GPU_TRY(cudaMalloc((void **)&rank->send, bytes));
     GPU_TRY(cudaMalloc((void **)&rank->receive, bytes));
     if (options->check) {
-        GPU_TRY(cudaMallocHost((void **)&rank->host, bytes));
-        rank->expected = malloc(bytes);
+        GPU_TRY(cudaMallocHost((void **)&rank->host, options->largest));
+        rank->expected = malloc(options->largest);
         if (!rank->expected) {
-            log_error("no host memory: %zu bytes to check results with", bytes);
+            log_error("no host memory: %zu bytes to check results with", options->largest);
             return EXIT_RESOURCE;
         }
     }

@@ -32,6 +32,8 @@ static const char usage[] =
     "  -i, --stepbytes SIZE     or so much larger\n"
     "  -n, --iters N            calls a measurement (default 20)\n"
     "  -w, --warmup_iters N     calls before it (default 5)\n"
+    "      --pool SIZE          each call's buffers lie behind those of the call before, round in SIZE bytes: no cache\n"
+    "                           holds them (default 0: the same ones again, as nccl-tests)\n"
     "      --rounds N           report the best of N measurements (default 1)\n"
     "  -c, --check 0|1          compare the results' bits (default 1)\n"
     "  -d, --datatype NAME      int8 uint8 int32 uint32 int64 uint64 half float double bfloat16 (default float)\n"
@@ -43,7 +45,7 @@ static const char usage[] =
     "\n"
     "Exit code 1: a result was wrong.\n";
 
-enum { OPTION_DEVICE = 256, OPTION_ROUNDS, OPTION_JSON, OPTION_DEVICE_COUNT };
+enum { OPTION_DEVICE = 256, OPTION_POOL, OPTION_ROUNDS, OPTION_JSON, OPTION_DEVICE_COUNT };
 
 static const struct option long_options[] = {
     {"ranks", required_argument, NULL, 'R'},
@@ -55,6 +57,7 @@ static const struct option long_options[] = {
     {"stepbytes", required_argument, NULL, 'i'},
     {"iters", required_argument, NULL, 'n'},
     {"warmup_iters", required_argument, NULL, 'w'},
+    {"pool", required_argument, NULL, OPTION_POOL},
     {"rounds", required_argument, NULL, OPTION_ROUNDS},
     {"check", required_argument, NULL, 'c'},
     {"datatype", required_argument, NULL, 'd'},
@@ -160,6 +163,8 @@ static int parse_option(int letter, const char *value, struct perf_options *opti
         return parse_int("-n", value, 1, 1000000, &options->iterations);
     case 'w':
         return parse_int("-w", value, 0, 1000000, &options->warmup);
+    case OPTION_POOL:
+        return parse_size("--pool", value, 0, SIZE_MAX >> 8, true, &options->pool);
     case OPTION_ROUNDS:
         return parse_int("--rounds", value, 1, 1000, &options->rounds);
     case 'c':

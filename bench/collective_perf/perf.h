@@ -32,6 +32,7 @@ struct perf_options {
     size_t smallest, largest; /* bytes: -b, -e */
     size_t factor, step;      /* -f: sizes are multiplied; -i: or grow by so many bytes */
     int iterations, warmup;   /* -n, -w: calls a measurement, calls before it */
+    size_t pool;              /* --pool: bytes that the calls' buffers go through; 0: each call finds those of the last */
     int rounds;               /* the best of so many measurements is reported (1: nccl-tests' way) */
     bool check;               /* -c */
     ncclDataType_t type;      /* -d */
@@ -97,6 +98,7 @@ struct perf_rank {
     cudaStream_t stream;
     ncclComm_t comm;
     unsigned char *send, *receive;  /* device */
+    size_t next;                    /* where in them the next call's buffers lie */
     unsigned char *host, *expected; /* host: pinned, plain */
 };
 
