@@ -36,10 +36,10 @@ static const char *mode_name(const struct perf_options *options)
 void report_header(const struct perf_options *options, const struct rank_facts *facts)
 {
     printf("# %s ranks %d mode %s device %s minBytes %zu maxBytes %zu %s: %zu warmup iters: %d iters: %d rounds: %d "
-           "validation: %d\n#\n# Using devices\n",
+           "pool: %zu validation: %d\n#\n# Using devices\n",
            options->operation->name, options->ranks, mode_name(options), gpu_backend_name(), options->smallest,
            options->largest, options->step ? "step" : "factor", options->step ? options->step : options->factor,
-           options->warmup, options->iterations, options->rounds, options->check);
+           options->warmup, options->iterations, options->rounds, options->pool, options->check);
     for (int rank = 0; rank < options->ranks; rank++)
         printf("#  Rank %2d Pid %6d device %2d [%s]%s%s\n", rank, facts[rank].process, facts[rank].device,
                facts[rank].name, facts[rank].cores[0] ? " cores " : "", facts[rank].cores);
@@ -80,6 +80,7 @@ static void json_measurement(const struct perf_options *options, size_t count, c
     json_text(json, "datatype", perf_type_name(options->type));
     json_text(json, "redop", options->operation->reduces ? perf_op_name(options->op) : "none");
     json_integer(json, "in_place", measured->in_place);
+    json_unsigned(json, "pool", options->pool);
     json_unsigned(json, "count", count);
     json_unsigned(json, "bytes", bytes);
     json_number(json, "us", measured->us);

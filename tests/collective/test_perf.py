@@ -49,6 +49,13 @@ class Measuring(unittest.TestCase):
                     lines = self.check(operation, mode, "-r", "1" if operation in ("broadcast", "reduce") else "0")
                     self.assertEqual([line["bytes"] for line in lines[::2]], [12, 192, 3072, 49152])
 
+    def test_buffers_that_go_through_a_pool(self):
+        for operation in self.FACTOR:
+            with self.subTest(operation=operation):
+                self.assertEqual({line["pool"] for line in self.check(operation, "threads")}, {0})
+                for pool, size in ("64K", 65536), ("1K", 1024):
+                    self.assertEqual({line["pool"] for line in self.check(operation, "threads", "--pool", pool)}, {size})
+
     def test_every_type_and_reduction(self):
         for kind in "int8", "uint8", "int32", "uint32", "int64", "uint64", "half", "float", "double", "bfloat16":
             for reduction in "sum", "prod", "max", "min":
@@ -72,6 +79,7 @@ class Refusing(unittest.TestCase):
             (["all_reduce", "--ranks", "0"], "1 to 64"),
             (["all_reduce", "--ranks", "4x"], "4x"),
             (["all_reduce", "-b", "4T"], "4T"),
+            (["all_reduce", "--pool", "-1"], "--pool -1"),
             (["all_reduce", "-b", "18446744073709551616"], "-b"),
             (["all_reduce", "-e", "99999999999G"], "-e"),
             (["all_reduce", "-b", "2K", "-e", "1K"], "larger"),
