@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -64,11 +65,11 @@ static int batch_of(const struct subject *subject, const struct cell *cell)
     return cell->batch % devices ? devices - 1 : devices;
 }
 
-static void train(struct training *training, const struct strategy *strategy, const struct subject *subject,
-                  const struct cell *cell)
+static void open_training(struct training *training, const struct strategy *strategy, const struct subject *subject,
+                          const struct cell *cell)
 {
     bool single = strategy == &strategy_single, ddp = strategy == &strategy_ddp;
-    int codes[MAX_RANKS_HERE], count = 12;
+    int count = 12;
     char batch[16];
 
     snprintf(batch, sizeof(batch), "%d", batch_of(subject, cell));
@@ -81,9 +82,22 @@ static void train(struct training *training, const struct strategy *strategy, co
     arguments[count] = ddp && cell->sync ? "--sync-bn" : NULL;
     assert_int_equal(training_open(training, strategy, ddp ? "ddp-train" : "dp-train", arguments), 0);
     training->steps = cell->steps;
+}
+
+static void run_training(struct training *training, const struct subject *subject, const struct cell *cell)
+{
+    int codes[MAX_RANKS_HERE];
+
     if (training_run(training, codes))
         fail_msg("%s on %s: %s", subject->model, cell->gpus, log_last_error());
     assert_int_equal(training->different_ranks, 0);
+}
+
+static void train(struct training *training, const struct strategy *strategy, const struct subject *subject,
+                  const struct cell *cell)
+{
+    open_training(training, strategy, subject, cell);
+    run_training(training, subject, cell);
 }
 
 /* max |x - y| / max |y| of the worst tensor; NaN counts as infinite. */
@@ -263,6 +277,56 @@ static void each_bucket_is_reduced_once(void **state)
     }
 }
 
+/* ---- a parameter without elements -------------------------------------------------------------------------------- */
+
+static const struct model_type *plain;
+
+/* The model's own backward pass; the parameter without elements, the last one, is ready before all others. */
+static int backward_with_empty(struct replica *replica, const void *d_logits, size_t batch, bool accumulate,
+                               gradient_ready *ready, void *context)
+{
+    if (ready)
+        TRY(ready(context, replica->model->parameter_count - 1));
+    return plain->backward(replica, d_logits, batch, accumulate, ready, context);
+}
+
+static void add_empty_parameter(struct model *model, struct model_type *type)
+{
+    const struct parameter empty = {.name = "empty", .dims = 1, .first = model->flat_elements, .offset = model->flat_bytes,
+                                    .initial = INITIAL_CONSTANT};
+    struct parameter *parameters =
+        realloc(model->parameters, ((size_t)model->parameter_count + 1) * sizeof(*parameters));
+
+    assert_non_null(parameters);
+    model->parameters = parameters;
+    parameters[model->parameter_count++] = empty;
+    plain = model->type;
+    *type = *plain;
+    type->backward = backward_with_empty;
+    model->type = type;
+}
+
+/* trials.md 14: harmless: the other parameters get the bits that they get without it. */
+static void a_parameter_without_elements_is_harmless(void **state)
+{
+    (void)state;
+    static const struct strategy *const strategies[] = {&strategy_single, &strategy_dp, &strategy_ddp};
+    for (size_t i = 0; i < COUNT(few) * COUNT(strategies); i++) {
+        const struct subject *subject = few[i / COUNT(strategies)];
+        const struct strategy *strategy = strategies[i % COUNT(strategies)];
+        const struct cell cell = {.gpus = "2", .batch = 4, .steps = STEPS};
+        struct training without, with;
+        struct model_type type;
+        train(&without, strategy, subject, &cell);
+        open_training(&with, strategy, subject, &cell);
+        add_empty_parameter(&with.model, &type);
+        run_training(&with, subject, &cell);
+        assert_memory_equal(with.parameters, without.parameters, without.model.float_bytes);
+        training_close(&with);
+        training_close(&without);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -270,6 +334,7 @@ int main(void)
         cmocka_unit_test(single_dp_and_ddp_agree),
         cmocka_unit_test(scale_of_gradients),
         cmocka_unit_test(each_bucket_is_reduced_once),
+        cmocka_unit_test(a_parameter_without_elements_is_harmless),
     };
     const struct gpu_settings settings = {
         .cores_per_device = 1, .devices_used = MAX_RANKS_HERE, .collective_limit_s = 30};
