@@ -108,7 +108,7 @@ static void run_products(const void *argument)
 {
     (void)argument;
     static const int sizes[][3] = {{1, 1, 1}, {7, 5, 3}, {31, 33, 32}, {33, 1, 65}, {1, 31, 33}, {10, 64, 100},
-                                   {300, 17, 40}, {257, 515, 9}, {5, 4, 1025}, {17, 3, 2100}};
+                                   {300, 17, 40}, {257, 515, 9}, {5, 4, 1025}, {17, 3, 2100}, {530, 9, 600}};
     static const float factors[][2] = {{1, 0}, {1, 1}, {0.5f, 0}, {-2, 0.25f}};
     cublasHandle_t handle = open_handle();
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
