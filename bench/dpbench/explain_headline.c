@@ -9,9 +9,22 @@
 #include "explain.h"
 #include "text.h"
 
+/* All that went well was recorded (shape only), whatever device was asked for. */
+static void say_only_recorded(const struct results *results, const struct speaker *to)
+{
+    if (table_find(&results->rows, 0, "status", "ok") < 0)
+        return;
+    sentence_begin(to, "Nothing was executed.");
+    fputs("What is shown was recorded: bytes and memory are those of GPUs. No time was measured, of GPUs or of CPU cores.",
+          to->out);
+    sentence_end(to);
+}
+
 /* Whoever reads no further has to know what the times are of. */
 void say_notice(const struct results *results, const struct speaker *to)
 {
+    if (executed_row(&results->rows, 0) < 0)
+        say_only_recorded(results, to);
     if (!measured_on_soft(results))
         return;
     bool modelled = table_find(&results->modelled, 0, "status", "ok") >= 0;

@@ -247,7 +247,7 @@ static void describe(const struct view *view, const struct kind *kind, struct fi
     int gpus = kind->write == write_memory        ? view_largest(view, false)
                : kind->write == write_utilization ? view_largest(view, true)
                                                   : 0;
-    int good = table_find(rows, 0, "status", "ok");
+    int good = executed_row(rows, 0);
     const char *backend = good >= 0 ? table_get(rows, good, "backend") : "";
     const char *machine = view->workload->shape_gpus ? "recorded, not executed"
                           : text_is(backend, "soft") ? "soft GPUs on CPU cores"

@@ -109,7 +109,7 @@ static void say_failure(const struct process_result *result, double limit, char 
     if (result->timed_out)
         snprintf(reason, size, "not finished after %.0f s", limit);
     else if (result->exit_code)
-        snprintf(reason, size, "exit code %d: %s", result->exit_code, result->last_line);
+        process_describe_end(result, "", reason, size);
 }
 
 static void make_record(struct band *band, const struct workload *workload, const char *strategy, int gpus)

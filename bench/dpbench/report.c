@@ -176,17 +176,22 @@ static void put_begun(FILE *out, const char *run)
     put_setting(out, "begun", text);
 }
 
-/* What was run, from the first row that went well. */
+/* What was run, from the first row that went well, if there is one of a cell that was executed. */
 static void put_settings(const struct page *page, FILE *out)
 {
     const struct table *rows = &page->results->rows;
-    int row = table_find(rows, 0, "status", "ok");
+    int executed = executed_row(rows, 0), row = executed >= 0 ? executed : table_find(rows, 0, "status", "ok");
     if (row < 0)
         return;
     bool soft = text_is(table_get(rows, row, "backend"), "soft");
-    put_setting(out, "backend", soft ? "soft GPUs on CPU cores" : table_get(rows, row, "backend"));
-    put_setting(out, "device", table_get(rows, row, "device"));
-    put_setting(out, "cores per device", table_get(rows, row, "cores_per_device"));
+    put_setting(out, "backend",
+                executed < 0 ? "none: recorded, not executed"
+                : soft       ? "soft GPUs on CPU cores"
+                             : table_get(rows, row, "backend"));
+    if (executed >= 0) {
+        put_setting(out, "device", table_get(rows, row, "device"));
+        put_setting(out, "cores per device", table_get(rows, row, "cores_per_device"));
+    }
     put_setting(out, "precision", table_get(rows, row, "precision"));
     put_setting(out, "optimizer", table_get(rows, row, "optimizer"));
     put_setting(out, "host", table_get(rows, row, "host"));

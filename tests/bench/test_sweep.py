@@ -140,7 +140,7 @@ class Sweep(SweepCase):
         self.check_failed("dp:2:exit3", "failed", "exit code 1: fixture: no device")
 
     def test_a_cell_that_is_killed(self):
-        self.check_failed("dp:1:killed", "failed", "exit code 139")
+        self.check_failed("dp:1:killed", "failed", "exit code 139 (SIGSEGV), without a word")
 
     def test_what_a_trainer_leaves_behind_is_ended(self):
         self.assertEqual(self.sweep(*MLP, fault="dp:1:orphan").returncode, 0)
