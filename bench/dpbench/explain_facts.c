@@ -184,8 +184,8 @@ void say_bytes(const struct view *view, const struct speaker *to)
     sentence_begin(to, "Bytes.");
     say_source(view, text_is(table_get(&view->results->rows, row, "comm_source"), "derived"), to);
     fprintf(to->out,
-            ": on %d devices a step of %s%s moves %.1f MiB with DP and %.1f MiB with DDP; the busiest link carries "
-            "%.1f MiB with DP and %.1f MiB with DDP (%.2f times as much with DP).",
+            ": on %d devices a step of %s%s moves %.1f MiB with DP and %.1f MiB with DDP; the busiest device sends or "
+            "receives %.1f MiB with DP and %.1f MiB with DDP (%.2f times as much with DP).",
             n, view->workload->name, weak_note(view->scaling), dp, ddp, dp_link, ddp_link, dp_link / ddp_link);
     sentence_end(to);
 }

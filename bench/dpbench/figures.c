@@ -97,7 +97,7 @@ static int write_traffic(const struct view *view, FILE *out)
     fputs("label", out);
     for (size_t p = 0; p < MOVING_PHASES; p++)
         fprintf(out, "\t%s", moving_phases[p]);
-    fputs("\tbusiest link\n", out);
+    fputs("\tbusiest device\n", out);
     for (int i = 0; i < view->gpu_count; i++)
         for (int s = 0; s < 2 && view->gpus[i] > 1; s++) {
             if (view_row(view, strategies[s], view->gpus[i], false) < 0)
@@ -221,8 +221,8 @@ static const struct kind {
      1, false, write_memory, say_memory},
     {"traffic", "Bytes between devices in one step",
      "Left: all bytes between devices, by what they are moved for (gather: outputs, and their gradient back); bytes "
-     "from the host are not in it. Right: the most that any one device sends or receives. With DP all of it passes "
-     "device 0.",
+     "from the host are not in it. Right: the most that any one device sends to all others, or receives from them. With "
+     "DP all of it passes device 0.",
      1, false, write_traffic, say_bytes},
     {"throughput", "Throughput and speed-up",
      "Higher is better. Samples by the total time of the timed steps, the median of the rounds; dashed: single, "
