@@ -3,11 +3,13 @@
  * One small table of tab-separated numbers a figure, and gnuplot to draw it (report.h). Adding a figure: a function
  * that writes its rows, an entry in kinds[], a script in plots/.
  */
+#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "explain.h"
 #include "process.h"
@@ -308,6 +310,31 @@ int figures_write(const struct results *results, const char *folder, struct figu
     return modelled < 0 ? -1 : count + modelled;
 }
 
+/* FOLDER/figures/NAME.tsv, FOLDER/NAME.svg and FOLDER/NAME.png. */
+static void forget_figure(const char *folder, const char *name, int length)
+{
+    static const char *const forms[] = {"%s/figures/%.*s.tsv", "%s/%.*s.svg", "%s/%.*s.png"};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        char *path = text_format(forms[i], folder, length, name);
+        unlink(path);
+        free(path);
+    }
+}
+
+void figures_forget(const char *folder)
+{
+    char *path = text_format("%s/figures", folder);
+    DIR *figures = opendir(path);
+    for (const struct dirent *entry; figures && (entry = readdir(figures));) {
+        int length = (int)strlen(entry->d_name) - (int)strlen(".tsv");
+        if (length > 0 && text_is(entry->d_name + length, ".tsv"))
+            forget_figure(folder, entry->d_name, length);
+    }
+    if (figures)
+        closedir(figures);
+    free(path);
+}
+
 static int draw(const struct figure *figure, const char *folder, const char *plots, const char *type)
 {
     char *script = text_format("%s/%s", plots, figure->script);
@@ -320,6 +347,7 @@ static int draw(const struct figure *figure, const char *folder, const char *plo
     int rc = process_run(argv, log, 60, &result);
     if (!rc && result.exit_code) {
         log_error("%s: gnuplot ended with %d: %s", picture, result.exit_code, result.last_line);
+        unlink(picture); /* a part of one */
         rc = EXIT_RESOURCE;
     } else if (!rc) {
         remove(log);

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "process.h"
 #include "record.h"
@@ -47,6 +48,7 @@ static int ask(const struct settings *settings, const struct workload *workload,
     int n = 12;
     for (int i = 0; workload->arguments[i]; i++)
         argv[n++] = workload->arguments[i];
+    unlink(json); /* of a sweep that was interrupted */
     int rc = process_run(argv, log, settings->run_timeout, result);
     free(gpus);
     free(log);

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "page.h"
 #include "sys/exit_codes.h"
@@ -306,14 +307,27 @@ static int write_page(const struct page *page, const char *plots)
     return rc;
 }
 
+void report_forget(const char *folder)
+{
+    static const char *const made[] = {"report.html", "results.json"};
+    figures_forget(folder);
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+        char *path = text_format("%s/%s", folder, made[i]);
+        unlink(path);
+        free(path);
+    }
+}
+
 int report_make(const char *folder, const char *plots)
 {
     struct results results;
     results_open(&results);
     struct page page = {.results = &results, .folder = folder, .plots = plots};
     int rc = results_read(&results, folder), drawn = EXIT_OK;
-    if (!rc)
+    if (!rc) {
+        report_forget(folder);
         rc = results_write_json(&results, folder);
+    }
     if (!rc) {
         page.figure_count = figures_write(&results, folder, page.figures);
         rc = page.figure_count < 0 ? EXIT_RESOURCE : EXIT_OK;

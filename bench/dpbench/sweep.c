@@ -316,6 +316,8 @@ static int begin(struct sweep *sweep)
     if (!rc && settings->resume && folder_has(settings->out, "results.csv"))
         rc = results_read(&sweep->results, settings->out);
     if (!rc)
+        report_forget(settings->out);
+    if (!rc)
         rc = results_write(&sweep->results, settings->out);
     free(plan);
     return rc;
