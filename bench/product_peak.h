@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What no device can do: an upper bound on the rate of matrix products, for all who measure one. A rate above it is no rate but
- * a mistake in the measurement, as a rule the time of the launch taken as that of the run.
+ * What no device can do: an upper bound on the rate of matrix products, for all who measure one. A rate above it is no
+ * rate but a mistake in the measurement, as a rule the time of the launch taken as that of the run.
  */
 #ifndef BENCH_PRODUCT_PEAK_H
 #define BENCH_PRODUCT_PEAK_H
@@ -17,8 +17,8 @@ struct product_units {
     int count;
 };
 
-/* FLOPs a second that these units stay below, however they are driven; twice the widest that is sold, or more. No figure
- * of a device: never to be shown as one. */
+/* FLOPs a second that these units stay below, however they are driven: at least 1.5 times the peak of any that are sold.
+ * No figure of a device: never to be shown as one. */
 double product_peak(const struct product_units *units, enum element_type type);
 
 /* The units of a device of this process. Returns 0 or an exit code (reported). */

@@ -199,8 +199,8 @@ static int product_time(struct bench *bench, double *seconds)
     return device_time(bench, bench_product, bench->size > 512 ? 2 : 8, seconds);
 }
 
-/* Rates of squares, less an empty kernel. Where a small one ends so soon that what is left would be a rate above all that the
- * device can do, the two can't be told apart: no figure. */
+/* Rates of squares, less an empty kernel. Where a small one ends so soon that what is left would be a rate above all
+ * that the device can do, the two can't be told apart: no figure. */
 static int measure_products(struct bench *bench, struct figures *figures, size_t largest)
 {
     struct product_units units;

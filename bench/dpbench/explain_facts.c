@@ -18,8 +18,8 @@ static const char *equality_elsewhere(const struct results *results)
     return measured_on_soft(results) ? " On GPUs equality is promised within a tolerance, not bit for bit." : "";
 }
 
-/* The row that a cell is held against: DDP's for DP's, DP's for DDP's, DDP's for DDP without overlap. -1: it did not end
- * well, or was not run. */
+/* The row that a cell is held against: DDP's for DP's, DP's for DDP's, DDP's for DDP without overlap. -1: it did not
+ * end well, or was not run. */
 static int partner_row(const struct results *results, int row)
 {
     const struct table *rows = &results->rows;

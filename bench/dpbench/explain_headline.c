@@ -15,7 +15,8 @@ static void say_only_recorded(const struct results *results, const struct speake
     if (table_find(&results->rows, 0, "status", "ok") < 0)
         return;
     sentence_begin(to, "Nothing was executed.");
-    fputs("What is shown was recorded: bytes and memory are those of GPUs. No time was measured, of GPUs or of CPU cores.",
+    fputs("What is shown was recorded: bytes and memory are those of GPUs. No time was measured, of GPUs or of CPU "
+          "cores.",
           to->out);
     sentence_end(to);
 }

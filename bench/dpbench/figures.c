@@ -223,7 +223,8 @@ static const struct kind {
      1, false, write_memory, say_memory},
     {"traffic", "Bytes between devices in one step",
      "Left: all bytes between devices, by what they are moved for (gather: outputs, and their gradient back); bytes "
-     "from the host are not in it. Right: the most that any one device sends to all others, or receives from them. With "
+     "from the host are not in it. Right: the most that any one device sends to all others, or receives from them. "
+     "With "
      "DP all of it passes device 0.",
      1, false, write_traffic, say_bytes},
     {"throughput", "Throughput and speed-up",

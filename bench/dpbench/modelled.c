@@ -107,8 +107,8 @@ static void forget_record(const struct band *band, const struct workload *worklo
 {
     static const char *const ends[] = {"", ".0", ".1"};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        char *file =
-            text_format("%s/runs/modelled-%s-%s-%d.rec%s", band->settings->out, workload->name, strategy, gpus, ends[i]);
+        char *file = text_format("%s/runs/modelled-%s-%s-%d.rec%s", band->settings->out, workload->name, strategy, gpus,
+                                 ends[i]);
         unlink(file);
         free(file);
     }

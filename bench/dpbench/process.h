@@ -28,8 +28,8 @@ int process_pending_signal(void);
  * result->exit_code = -1). */
 int process_run(const char *const argv[], const char *log, double deadline, struct process_result *result);
 
-/* "exit code 3: no device": how the program ended, and what was said of it (`said`; empty: its last line). From 128 on the
- * signal is named, "exit code 139 (SIGSEGV)", for who dies of one says nothing. */
+/* "exit code 3: no device": how the program ended, and what was said of it (`said`; empty: its last line). From 128 on
+ * the signal is named, "exit code 139 (SIGSEGV)", for who dies of one says nothing. */
 void process_describe_end(const struct process_result *result, const char *said, char *text, size_t size);
 
 #endif

@@ -43,7 +43,8 @@ int figures_write_modelled(const struct results *results, const char *folder, st
 /* Removes the pictures of FOLDER/figures/NAME.tsv, all of them, and these. */
 void figures_forget(const char *folder);
 
-/* Runs gnuplot for each. A picture that was not made is not there. Returns 0 if all pictures were made, EXIT_RESOURCE if not (reported). */
+/* Runs gnuplot for each. A picture that was not made is not there. Returns 0 if all pictures were made, EXIT_RESOURCE
+ * if not (reported). */
 int figures_draw(const struct figure *figures, int count, const char *folder, const char *plots);
 
 /* ---- explain.c: what the tables say in words ------------------------------------------------- */

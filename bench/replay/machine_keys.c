@@ -20,8 +20,8 @@ const char *const collective_names[COLLECTIVE_OPERATIONS] = {"all_reduce", "broa
 
 #define NUMBER_LONGEST 63 /* characters */
 
-/* The number at the begin of the text, written as on a command line (sys/decimal.h): decimal, finite, no sign before it. *end
- * behind it, or NULL if there is none. */
+/* The number at the begin of the text, written as on a command line (sys/decimal.h): decimal, finite, no sign before
+ * it. *end behind it, or NULL if there is none. */
 static double number(const char *text, const char **end)
 {
     char digits[NUMBER_LONGEST + 1];

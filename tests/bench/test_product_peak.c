@@ -27,15 +27,15 @@ static void lies_above_every_stated_peak(void **state)
         enum element_type type;
         double tflops;
     } stated[] = {
-        {{true, false, 80}, ELEMENT_F16, 125},       /* V100 */
-        {{true, false, 108}, ELEMENT_BF16, 312},     /* A100 */
-        {{true, false, 108}, ELEMENT_F32, 156},      /* A100, TF32 */
-        {{true, false, 132}, ELEMENT_BF16, 989},     /* H100 SXM, H200 */
-        {{true, false, 132}, ELEMENT_F32, 495},      /* H100 SXM, TF32 */
-        {{true, false, 148}, ELEMENT_BF16, 2250},    /* B200 */
-        {{false, false, 1}, ELEMENT_F32, 0.3968},    /* 64 a cycle at 6.2 GHz */
-        {{false, false, 96}, ELEMENT_BF16, 76.19},   /* 128 */
-        {{false, true, 1}, ELEMENT_BF16, 4.3},       /* 1024 at 4.2 GHz */
+        {{true, false, 80}, ELEMENT_F16, 125},     /* V100 */
+        {{true, false, 108}, ELEMENT_BF16, 312},   /* A100 */
+        {{true, false, 108}, ELEMENT_F32, 156},    /* A100, TF32 */
+        {{true, false, 132}, ELEMENT_BF16, 989},   /* H100 SXM, H200 */
+        {{true, false, 132}, ELEMENT_F32, 495},    /* H100 SXM, TF32 */
+        {{true, false, 148}, ELEMENT_BF16, 2250},  /* B200 */
+        {{false, false, 1}, ELEMENT_F32, 0.3968},  /* 64 a cycle at 6.2 GHz */
+        {{false, false, 96}, ELEMENT_BF16, 76.19}, /* 128 */
+        {{false, true, 1}, ELEMENT_BF16, 4.3},     /* 1024 at 4.2 GHz */
     };
     for (size_t i = 0; i < sizeof(stated) / sizeof(stated[0]); i++)
         assert_true(product_peak(&stated[i].units, stated[i].type) >= 1.5 * stated[i].tflops * 1e12);
@@ -67,8 +67,9 @@ static void refuses_above_the_bound(void **state)
     assert_int_equal(product_rate_check("a", second, 1, ELEMENT_F32, 0), EXIT_OK);
     assert_int_equal(product_rate_check("a", second, 1e3, ELEMENT_F32, 0), EXIT_OK);
     assert_int_equal(product_rate_check("a wide product", second, 0.999, ELEMENT_F32, 0), EXIT_CHECK_FAILED);
-    for (const char *const *word = (const char *const[]){"a wide product", "3 CPU cores", "fp32", "time of the launch", NULL}; *word;
-         word++)
+    for (const char *const *word =
+             (const char *const[]){"a wide product", "3 CPU cores", "fp32", "time of the launch", NULL};
+         *word; word++)
         assert_non_null(strstr(log_last_error(), *word));
 }
 
@@ -92,7 +93,7 @@ static int configure(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lies_above_every_stated_peak), cmocka_unit_test(grows_with_the_units),
+        cmocka_unit_test(lies_above_every_stated_peak),  cmocka_unit_test(grows_with_the_units),
         cmocka_unit_test(reads_the_cores_of_a_soft_gpu), cmocka_unit_test(refuses_above_the_bound),
         cmocka_unit_test(refuses_what_is_no_time),
     };

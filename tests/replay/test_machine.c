@@ -60,7 +60,8 @@ static void errors_name_line_key_value_and_range(void **state)
                   "line 16: memory_gbs = fast: expected a number from 0.001 to 1000000");
     check_refused("[machine]\ndevices = 65\n", "line 16: devices = 65: expected a whole number from 1 to 64");
     check_refused("[machine]\ndevices = 1.5\n", "whole number");
-    check_refused("[device]\nmemory_gbs = 0x10\n", "line 16: memory_gbs = 0x10: expected a number from 0.001 to 1000000");
+    check_refused("[device]\nmemory_gbs = 0x10\n",
+                  "line 16: memory_gbs = 0x10: expected a number from 0.001 to 1000000");
     check_refused("[device]\nmemory_gbs = nan\n", "line 16: memory_gbs = nan: expected a number");
     check_refused("[device]\nkernel_us = +1\n", "line 16: kernel_us = +1: expected a number");
     check_refused("[device]\nkernel_us = 1e999\n", "line 16: kernel_us = 1e999: expected a number");
