@@ -70,9 +70,9 @@ int product_rate_check(const char *what, double flops, double seconds, enum elem
     if (seconds > 0 && flops / seconds <= peak)
         return EXIT_OK;
     log_error(
-        "%s: %.4g FLOPs in %.3g us, that is %.4g GFLOP/s; expected at most %.4g, which %d %s can't reach in %s: the "
+        "%s: %.4g FLOPs in %.3g us, that is %.4g GFLOP/s; expected at most %.4g, which %d %s%s can't reach in %s: the "
         "time of the launch was taken as that of the run, most likely",
         what, flops, seconds * 1e6, flops / seconds * 1e-9, peak * 1e-9, units.count,
-        units.gpu ? "multiprocessors" : "CPU cores", element_name(type));
+        units.gpu ? "multiprocessor" : "CPU core", units.count == 1 ? "" : "s", element_name(type));
     return EXIT_CHECK_FAILED;
 }

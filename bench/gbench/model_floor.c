@@ -121,7 +121,9 @@ static int check_rates(const struct floor_result *result)
     const struct floor_sums sums = floor_sum(result);
     const enum element_type type = element_named(result->trial.precision);
     const double square_flops = 2.0 * FLOOR_SQUARE * FLOOR_SQUARE * FLOOR_SQUARE;
-    TRY(product_rate_check(result->trial.model, sums.product_flops, sums.products_ms * 1e-3, type, 0));
+    char what[64];
+    snprintf(what, sizeof what, "%s: products of a step, alone", result->trial.model);
+    TRY(product_rate_check(what, sums.product_flops, sums.products_ms * 1e-3, type, 0));
     return product_rate_check("square product", square_flops, square_flops / result->square_flops_s, type, 0);
 }
 
