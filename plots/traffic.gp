@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Left: bytes of one step between devices, stacked by phase. Right: what the busiest link carries.
-# Columns: label, then MiB by phase (scatter replicate gather loss reduce allreduce other), busiest link.
+# Left: bytes of one step between devices, stacked by phase. Right: what the busiest device sends or receives, the larger of the two.
+# Columns: label, then MiB by phase (scatter replicate gather loss reduce allreduce other), busiest device.
 picture_type = ARG4; picture = ARG3; width = 900; height = 500
 load ARG1
 
@@ -33,13 +33,12 @@ plot for [c = 2:8] ARG2 every ::1 using c:xticlabels(tick(strcol(1))) linecolor 
 
 set size 0.43, 0.9
 set origin 0.57, 0
-set title "busiest link"
+set title "busiest device, one way"
 set ylabel "MiB a step"
 unset key
 set style histogram clustered gap 0.6
 set boxwidth 0.7 absolute
 place = many ? "rotate by 90 left offset 0, 0.3" : "offset 0, 0.7"
-is_ddp(label) = (strstrt(label, "DDP") > 0)
-plot ARG2 every ::1 using 0:9:(is_ddp(strcol(1)) ? 0x0072b2 : 0xd55e00):xticlabels(tick(strcol(1))) with boxes linecolor rgb variable, \
+plot ARG2 every ::1 using 0:9:xticlabels(tick(strcol(1))) with boxes linecolor rgb navy, \
      "" every ::1 using 0:9:(three_digits($9)) with labels @place font ",11"
 unset multiplot

@@ -4,14 +4,17 @@
  * long one, so that the host's launches are not in them; host times from the clock round one call. Medians of ROUNDS.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "bench.h"
 #include "calibrate.h"
 #include "gpu/backend.h"
 #include "kernels/kernels.h"
+#include "product_peak.h"
 #include "sys/clock.h"
 #include "sys/exit_codes.h"
+#include "sys/fault.h"
 #include "sys/log.h"
 
 #define ROW 32 /* operations in a row */
@@ -188,15 +191,36 @@ static int link_time(struct bench *bench, operation *run, struct link_figure *li
 /* ---- all
  * ------------------------------------------------------------------------------------------------------------- */
 
+/* The fault "launch-time" reads the host's clock round the launches, as people do. */
+static int product_time(struct bench *bench, double *seconds)
+{
+    if (fault_planted("launch-time", bench->device, 0))
+        return host_time(bench, bench_product, true, seconds);
+    return device_time(bench, bench_product, bench->size > 512 ? 2 : 8, seconds);
+}
+
+/* Rates of squares, less an empty kernel. Where a small one ends so soon that what is left would be a rate above all
+ * that the device can do, the two can't be told apart: no figure. */
 static int measure_products(struct bench *bench, struct figures *figures, size_t largest)
 {
+    struct product_units units;
+    TRY(product_units_read(&units, bench->device));
+    const double peak = product_peak(&units, ELEMENT_F32);
     for (size_t n = 32; n <= largest && figures->product_count < CALIBRATE_SIZES; n *= 2) {
+        const double flops = 2.0 * (double)n * (double)n * (double)n;
+        char what[64];
         double seconds = 0;
         bench->size = n;
-        TRY(device_time(bench, bench_product, n > 512 ? 2 : 8, &seconds));
-        seconds = fmax(seconds - figures->kernel_s, 1e-9);
+        TRY(product_time(bench, &seconds));
+        snprintf(what, sizeof(what), "product of %zu x %zu by %zu x %zu", n, n, n, n);
+        TRY(product_rate_check(what, flops, seconds, ELEMENT_F32, bench->device));
+        seconds -= figures->kernel_s;
+        if (flops > seconds * peak) {
+            log_warning("%s: takes no longer than an empty kernel: left out", what);
+            continue;
+        }
         figures->product_size[figures->product_count] = (double)n;
-        figures->product_flops_per_s[figures->product_count++] = 2.0 * (double)n * (double)n * (double)n / seconds;
+        figures->product_flops_per_s[figures->product_count++] = flops / seconds;
     }
     return EXIT_OK;
 }

@@ -4,10 +4,12 @@
  */
 #include "csv.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "sys/exit_codes.h"
 #include "sys/file.h"
@@ -168,6 +170,16 @@ int table_write(const struct table *table, const char *folder)
     int rc = file_write_atomic(path, text.data, text.size);
     free(path);
     free(text.data);
+    return rc;
+}
+
+int table_forget(const struct table *table, const char *folder)
+{
+    char *path = text_format("%s/%s", folder, table->name);
+    int rc = unlink(path) && errno != ENOENT ? EXIT_RESOURCE : EXIT_OK;
+    if (rc)
+        log_error("%s: cannot be removed: %s", path, strerror(errno));
+    free(path);
     return rc;
 }
 

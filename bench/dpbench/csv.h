@@ -51,6 +51,9 @@ void table_print(const struct table *table, FILE *out);
 /* Replaces the file FOLDER/NAME whole (file_write_atomic). 0 or EXIT_RESOURCE. */
 int table_write(const struct table *table, const char *folder);
 
+/* Removes FOLDER/NAME if it is there. 0 or EXIT_RESOURCE (reported). */
+int table_forget(const struct table *table, const char *folder);
+
 /* Appends the rows of FOLDER/NAME. Another header, a row with another number of fields, an open quote or a cut last
  * line: EXIT_BAD_FILE, reported with line, found and expected; nothing is kept. */
 int table_read(struct table *table, const char *folder);

@@ -44,7 +44,7 @@ const char *weak_note(enum scaling scaling)
 
 static const char *backend(const struct results *results)
 {
-    int row = table_find(&results->rows, 0, "status", "ok");
+    int row = executed_row(&results->rows, 0);
     return row >= 0 ? table_get(&results->rows, row, "backend") : "";
 }
 

@@ -18,21 +18,53 @@ static const char *equality_elsewhere(const struct results *results)
     return measured_on_soft(results) ? " On GPUs equality is promised within a tolerance, not bit for bit." : "";
 }
 
-static void say_compared(const struct results *results, const int counts[4], const struct speaker *to)
+/* The row that a cell is held against: DDP's for DP's, DP's for DDP's, DDP's for DDP without overlap. -1: it did not
+ * end well, or was not run. */
+static int partner_row(const struct results *results, int row)
 {
-    int bits = counts[EQUAL_BIT], close = counts[EQUAL_TOLERANCE], compared = counts[EQUAL_NO] + close + bits;
-    if (counts[EQUAL_NO])
-        fprintf(to->out, "NO: %d of %d cells did not train the same model. Their times compare nothing.",
-                counts[EQUAL_NO], compared);
-    else if (!compared)
-        fputs("Nothing was compared in this sweep.", to->out);
-    else
-        fprintf(to->out, "Yes. %d cell%s compared on %s, and each trained the same model as its partner: ", compared,
-                compared == 1 ? " was" : "s were", devices_measured(results));
-    if (counts[EQUAL_NO] || !compared)
-        return;
+    const struct table *rows = &results->rows;
+    struct view view = view_of_row(results, row);
+    if (!view.workload)
+        return -1;
+    bool apart = !text_is(table_get(rows, row, "variant"), view.workload->variant);
+    bool seek_ddp = apart || text_is(table_get(rows, row, "strategy"), "dp");
+    return view_row(&view, seek_ddp ? "ddp" : "dp", (int)table_number(rows, row, "gpus"), false);
+}
+
+/* Cells of dp and ddp. */
+struct proof {
+    int equal[4]; /* by enum equality */
+    int pairs;    /* compared ones of dp whose partner of ddp ended well */
+    int alone;    /* compared with `single` only: there was no partner */
+    int failed;   /* of all strategies */
+};
+
+static struct proof count_proof(const struct results *results)
+{
+    const struct table *rows = &results->rows;
+    struct proof proof = {0};
+    for (int row = 0; row < rows->row_count; row++) {
+        const char *strategy = table_get(rows, row, "strategy"), *equal = table_get(rows, row, "equal");
+        proof.failed += !text_is(table_get(rows, row, "status"), "ok");
+        if (text_is(strategy, "single"))
+            continue;
+        for (int e = EQUAL_NA; e <= EQUAL_BIT; e++)
+            proof.equal[e] += text_is(equal, equality_name((enum equality)e));
+        if (text_is(equal, equality_name(EQUAL_NA)))
+            continue;
+        bool has_partner = partner_row(results, row) >= 0;
+        proof.pairs += has_partner && text_is(strategy, "dp");
+        proof.alone += !has_partner;
+    }
+    return proof;
+}
+
+/* "the same weights, bit for bit, ...": in what the compared cells agree. */
+static void say_agreement(const struct results *results, const struct proof *proof, const struct speaker *to)
+{
     static const char bit[] = "the same weights, bit for bit, after the 3 updates of the verification",
                       tolerance[] = "gradients of step 1 within 1e-5 and the last loss within 1 %, not bit for bit";
+    int bits = proof->equal[EQUAL_BIT], close = proof->equal[EQUAL_TOLERANCE];
     if (bits && close)
         fprintf(to->out, "%d with %s, %d with %s.", bits, bit, close, tolerance);
     else
@@ -40,21 +72,63 @@ static void say_compared(const struct results *results, const int counts[4], con
     fputs(equality_elsewhere(results), to->out);
 }
 
+/* Why no cell of DP stands beside one of DDP. */
+static void say_no_pair(const struct results *results, const struct speaker *to)
+{
+    static const char *const strategies[] = {"dp", "ddp"}, *const names[] = {"DP", "DDP"};
+    const struct table *rows = &results->rows;
+    bool said = false;
+    fputs("DP and DDP were not compared with each other: ", to->out);
+    for (int s = 0; s < 2; s++) {
+        int run = 0, good = 0;
+        for (int row = -1; (row = table_find(rows, row + 1, "strategy", strategies[s])) >= 0;) {
+            run += !strstr(table_get(rows, row, "variant"), SHAPE_ONLY);
+            good += executed_row(rows, row) == row;
+        }
+        if (good)
+            continue;
+        fputs(said ? ", " : "", to->out);
+        fprintf(to->out, run ? "every cell of %s failed" : "no cell of %s was run", names[s]);
+        said = true;
+    }
+    fputs(said ? "." : "on no N did both end well.", to->out);
+}
+
+static void say_compared(const struct results *results, const struct proof *proof, const struct speaker *to)
+{
+    int compared = proof->equal[EQUAL_NO] + proof->equal[EQUAL_TOLERANCE] + proof->equal[EQUAL_BIT];
+    const char *were = compared == 1 ? " was" : "s were", *devices = devices_measured(results);
+    if (proof->equal[EQUAL_NO]) {
+        fprintf(to->out, "NO: %d of %d cells did not train the same model. Their times compare nothing.",
+                proof->equal[EQUAL_NO], compared);
+        return;
+    }
+    if (!compared) {
+        fputs("Nothing was compared in this sweep.", to->out);
+        return;
+    }
+    if (!proof->pairs) {
+        say_no_pair(results, to);
+        fprintf(to->out, " %d cell%s compared with one device alone (single) on %s, and trained its model: ", compared,
+                were, devices);
+    } else {
+        fprintf(to->out, "Yes. %d cell%s compared on %s, and each trained the same model as its partner", compared,
+                were, devices);
+        if (proof->alone)
+            fprintf(to->out, " (%d without a partner: as one device alone)", proof->alone);
+        fputs(": ", to->out);
+    }
+    say_agreement(results, proof, to);
+}
+
 void say_equality(const struct results *results, const struct speaker *to)
 {
-    const struct table *rows = &results->rows;
-    int counts[4] = {0}, failed = 0;
-    for (int row = 0; row < rows->row_count; row++) {
-        for (int e = EQUAL_NA; e <= EQUAL_BIT; e++)
-            counts[e] += text_is(table_get(rows, row, "equal"), equality_name((enum equality)e)) &&
-                         !text_is(table_get(rows, row, "strategy"), "single");
-        failed += !text_is(table_get(rows, row, "status"), "ok");
-    }
+    const struct proof proof = count_proof(results);
     sentence_begin(to, "The same model?");
-    say_compared(results, counts, to);
-    if (failed)
-        fprintf(to->out, " %d cell%s failed; the table says why, and the plots leave %s out.", failed,
-                failed == 1 ? "" : "s", failed == 1 ? "it" : "them");
+    say_compared(results, &proof, to);
+    if (proof.failed)
+        fprintf(to->out, " %d cell%s failed; the table says why, and the plots leave %s out.", proof.failed,
+                proof.failed == 1 ? "" : "s", proof.failed == 1 ? "it" : "them");
     sentence_end(to);
 }
 
@@ -110,8 +184,8 @@ void say_bytes(const struct view *view, const struct speaker *to)
     sentence_begin(to, "Bytes.");
     say_source(view, text_is(table_get(&view->results->rows, row, "comm_source"), "derived"), to);
     fprintf(to->out,
-            ": on %d devices a step of %s%s moves %.1f MiB with DP and %.1f MiB with DDP; the busiest link carries "
-            "%.1f MiB with DP and %.1f MiB with DDP (%.2f times as much with DP).",
+            ": on %d devices a step of %s%s moves %.1f MiB with DP and %.1f MiB with DDP; the busiest device sends or "
+            "receives %.1f MiB with DP and %.1f MiB with DDP (%.2f times as much with DP).",
             n, view->workload->name, weak_note(view->scaling), dp, ddp, dp_link, ddp_link, dp_link / ddp_link);
     sentence_end(to);
 }

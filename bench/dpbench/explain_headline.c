@@ -9,9 +9,23 @@
 #include "explain.h"
 #include "text.h"
 
+/* All that went well was recorded (shape only), whatever device was asked for. */
+static void say_only_recorded(const struct results *results, const struct speaker *to)
+{
+    if (table_find(&results->rows, 0, "status", "ok") < 0)
+        return;
+    sentence_begin(to, "Nothing was executed.");
+    fputs("What is shown was recorded: bytes and memory are those of GPUs. No time was measured, of GPUs or of CPU "
+          "cores.",
+          to->out);
+    sentence_end(to);
+}
+
 /* Whoever reads no further has to know what the times are of. */
 void say_notice(const struct results *results, const struct speaker *to)
 {
+    if (executed_row(&results->rows, 0) < 0)
+        say_only_recorded(results, to);
     if (!measured_on_soft(results))
         return;
     bool modelled = table_find(&results->modelled, 0, "status", "ok") >= 0;
@@ -82,8 +96,8 @@ static void say_counterexample(const struct burden *worst, const struct burden *
             executed(best->view), why);
 }
 
-/* "The busiest link carries 2.01 to 7.31 times as much with DP as with DDP." */
-static void say_links(const struct view *views, int count, const struct speaker *to)
+/* "The busiest device sends or receives 2.01 to 7.31 times as many bytes with DP as with DDP." */
+static void say_busiest(const struct view *views, int count, const struct speaker *to)
 {
     double low = INFINITY, high = 0;
     for (int v = 0; v < count; v++) {
@@ -97,7 +111,7 @@ static void say_links(const struct view *views, int count, const struct speaker 
     }
     if (high <= 0)
         return;
-    fputs(" Each step, the busiest link carries ", to->out);
+    fputs(" Each step, the busiest device sends or receives ", to->out);
     if (high - low >= 0.01)
         fprintf(to->out, "%.2f to ", low);
     fprintf(to->out, "%.2f times as many bytes with DP as with DDP (the largest N of each model).", high);
@@ -122,7 +136,7 @@ void say_headline_facts(const struct results *results, const struct speaker *to)
     sentence_begin(to, "Memory and bytes.");
     say_worst(&worst, to);
     say_counterexample(&worst, &best, to);
-    say_links(views, count, to);
+    say_busiest(views, count, to);
     sentence_end(to);
 }
 

@@ -3,11 +3,13 @@
  * One small table of tab-separated numbers a figure, and gnuplot to draw it (report.h). Adding a figure: a function
  * that writes its rows, an entry in kinds[], a script in plots/.
  */
+#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "explain.h"
 #include "process.h"
@@ -97,7 +99,7 @@ static int write_traffic(const struct view *view, FILE *out)
     fputs("label", out);
     for (size_t p = 0; p < MOVING_PHASES; p++)
         fprintf(out, "\t%s", moving_phases[p]);
-    fputs("\tbusiest link\n", out);
+    fputs("\tbusiest device\n", out);
     for (int i = 0; i < view->gpu_count; i++)
         for (int s = 0; s < 2 && view->gpus[i] > 1; s++) {
             if (view_row(view, strategies[s], view->gpus[i], false) < 0)
@@ -221,8 +223,9 @@ static const struct kind {
      1, false, write_memory, say_memory},
     {"traffic", "Bytes between devices in one step",
      "Left: all bytes between devices, by what they are moved for (gather: outputs, and their gradient back); bytes "
-     "from the host are not in it. Right: the most that any one device sends or receives. With DP all of it passes "
-     "device 0.",
+     "from the host are not in it. Right: the most that any one device sends to all others, or receives from them. "
+     "With "
+     "DP all of it passes device 0.",
      1, false, write_traffic, say_bytes},
     {"throughput", "Throughput and speed-up",
      "Higher is better. Samples by the total time of the timed steps, the median of the rounds; dashed: single, "
@@ -247,7 +250,7 @@ static void describe(const struct view *view, const struct kind *kind, struct fi
     int gpus = kind->write == write_memory        ? view_largest(view, false)
                : kind->write == write_utilization ? view_largest(view, true)
                                                   : 0;
-    int good = table_find(rows, 0, "status", "ok");
+    int good = executed_row(rows, 0);
     const char *backend = good >= 0 ? table_get(rows, good, "backend") : "";
     const char *machine = view->workload->shape_gpus ? "recorded, not executed"
                           : text_is(backend, "soft") ? "soft GPUs on CPU cores"
@@ -308,6 +311,31 @@ int figures_write(const struct results *results, const char *folder, struct figu
     return modelled < 0 ? -1 : count + modelled;
 }
 
+/* FOLDER/figures/NAME.tsv, FOLDER/NAME.svg and FOLDER/NAME.png. */
+static void forget_figure(const char *folder, const char *name, int length)
+{
+    static const char *const forms[] = {"%s/figures/%.*s.tsv", "%s/%.*s.svg", "%s/%.*s.png"};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        char *path = text_format(forms[i], folder, length, name);
+        unlink(path);
+        free(path);
+    }
+}
+
+void figures_forget(const char *folder)
+{
+    char *path = text_format("%s/figures", folder);
+    DIR *figures = opendir(path);
+    for (const struct dirent *entry; figures && (entry = readdir(figures));) {
+        int length = (int)strlen(entry->d_name) - (int)strlen(".tsv");
+        if (length > 0 && text_is(entry->d_name + length, ".tsv"))
+            forget_figure(folder, entry->d_name, length);
+    }
+    if (figures)
+        closedir(figures);
+    free(path);
+}
+
 static int draw(const struct figure *figure, const char *folder, const char *plots, const char *type)
 {
     char *script = text_format("%s/%s", plots, figure->script);
@@ -320,6 +348,7 @@ static int draw(const struct figure *figure, const char *folder, const char *plo
     int rc = process_run(argv, log, 60, &result);
     if (!rc && result.exit_code) {
         log_error("%s: gnuplot ended with %d: %s", picture, result.exit_code, result.last_line);
+        unlink(picture); /* a part of one */
         rc = EXIT_RESOURCE;
     } else if (!rc) {
         remove(log);

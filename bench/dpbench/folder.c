@@ -4,6 +4,7 @@
  */
 #include "folder.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -132,6 +133,21 @@ static int make_plan(const char *path, const char *plan, const char *run_id)
     return rc;
 }
 
+/* Runs of a sweep whose plan is gone would be taken for this one's. */
+static bool holds_runs(const char *runs)
+{
+    static const char end[] = ".jsonl";
+    DIR *folder = opendir(runs);
+    bool found = false;
+    for (const struct dirent *entry; folder && !found && (entry = readdir(folder));) {
+        size_t length = strlen(entry->d_name);
+        found = length >= strlen(end) && text_is(entry->d_name + length - strlen(end), end);
+    }
+    if (folder)
+        closedir(folder);
+    return found;
+}
+
 int folder_open(const char *folder, bool resume, const char *plan, size_t bytes_needed, char *run_id,
                 size_t run_id_size)
 {
@@ -142,6 +158,9 @@ int folder_open(const char *folder, bool resume, const char *plan, size_t bytes_
     bool begun = !rc && access(path, F_OK) == 0;
     if (begun && !resume) {
         log_error("%s: holds a sweep already; go on with --resume, or name another folder with --out", folder);
+        rc = EXIT_USAGE;
+    } else if (!rc && !begun && (holds_runs(runs) || folder_has(folder, "results.csv"))) {
+        log_error("%s: holds results of a sweep without its plan.txt; name another folder with --out", folder);
         rc = EXIT_USAGE;
     }
     rc = rc ? rc : check_room(runs, bytes_needed);

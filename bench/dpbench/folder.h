@@ -17,8 +17,8 @@ int folder_check_programs(const struct settings *settings);
 
 /* Makes the folder (and its parents) and locks it against a second sweep, until the process ends. Writes plan.txt with
  * run_id, or with `resume` checks that the one found says `plan` and takes over its run_id. Then allocates and
- * frees bytes_needed on its disk. EXIT_USAGE: it holds a sweep and resume is not asked for, or one of another plan;
- * EXIT_RESOURCE: not a folder, not writable, in use, or no room (all reported). */
+ * frees bytes_needed on its disk. EXIT_USAGE: it holds a sweep and resume is not asked for, or one of another plan, or
+ * runs without any; EXIT_RESOURCE: not a folder, not writable, in use, or no room (all reported). */
 int folder_open(const char *folder, bool resume, const char *plan, size_t bytes_needed, char *run_id,
                 size_t run_id_size);
 

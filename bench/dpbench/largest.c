@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "process.h"
 #include "record.h"
@@ -47,6 +48,7 @@ static int ask(const struct settings *settings, const struct workload *workload,
     int n = 12;
     for (int i = 0; workload->arguments[i]; i++)
         argv[n++] = workload->arguments[i];
+    unlink(json); /* of a sweep that was interrupted */
     int rc = process_run(argv, log, settings->run_timeout, result);
     free(gpus);
     free(log);
@@ -90,12 +92,15 @@ static void add_row(struct table *table, const struct workload *workload, const 
     bool read = result->exit_code == EXIT_OK && !result->timed_out && record_read(&record, json) == EXIT_OK;
     const cJSON *answer = read ? find_answer(&record) : NULL;
     bool good = answer && record_number(answer, "batch_per_gpu") > 0;
-    if (good)
+    if (good) {
         fill(table, row, answer);
-    else if (result->exit_code)
-        table_set(table, row, "reason", "exit code %d: %s", result->exit_code, result->last_line);
-    else
+    } else if (result->exit_code) {
+        char reason[450];
+        process_describe_end(result, "", reason, sizeof reason);
+        table_set(table, row, "reason", "%s", reason);
+    } else {
         table_set(table, row, "reason", "the trainer gave no largest batch");
+    }
     table_set(table, row, "status", good ? "ok" : "failed");
     record_free(&record);
 }

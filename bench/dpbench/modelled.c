@@ -102,6 +102,18 @@ int modelled_ok(const struct results *results, const struct modelled_cell *cell)
 
 #define MAX_ARGUMENTS 40
 
+/* Records are large: 1 to 10 MB each. A rank of DDP has a file of its own. */
+static void forget_record(const struct band *band, const struct workload *workload, const char *strategy, int gpus)
+{
+    static const char *const ends[] = {"", ".0", ".1"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        char *file = text_format("%s/runs/modelled-%s-%s-%d.rec%s", band->settings->out, workload->name, strategy, gpus,
+                                 ends[i]);
+        unlink(file);
+        free(file);
+    }
+}
+
 /* Why a program that was run gave nothing; "" if it did well. */
 static void say_failure(const struct process_result *result, double limit, char *reason, size_t size)
 {
@@ -109,7 +121,7 @@ static void say_failure(const struct process_result *result, double limit, char 
     if (result->timed_out)
         snprintf(reason, size, "not finished after %.0f s", limit);
     else if (result->exit_code)
-        snprintf(reason, size, "exit code %d: %s", result->exit_code, result->last_line);
+        process_describe_end(result, "", reason, size);
 }
 
 static void make_record(struct band *band, const struct workload *workload, const char *strategy, int gpus)
@@ -132,6 +144,7 @@ static void make_record(struct band *band, const struct workload *workload, cons
     for (int i = 0; i < 2 && !is_ddp; i++)
         argv[n++] = i ? strategy : "--strategy";
     *record = (struct recorded){.strategy = strategy, .gpus = gpus};
+    forget_record(band, workload, strategy, gpus); /* of a sweep that was killed */
     struct process_result result;
     if (process_run(argv, log, settings->run_timeout, &result))
         result.exit_code = EXIT_RESOURCE;
@@ -160,20 +173,12 @@ static void make_records(struct band *band, const struct workload *workload)
         make_record(band, workload, "ddp", gpus);
 }
 
-/* Records are large and have served: 1 to 10 MB each. */
+/* They have served. */
 static void forget_records(struct band *band, const struct workload *workload)
 {
     for (int r = 0; r < band->record_count; r++) {
         const struct recorded *record = &band->records[r];
-        for (int rank = -1; rank < 2; rank++) {
-            char *file = text_format("%s/runs/modelled-%s-%s-%d.rec%s", band->settings->out, workload->name,
-                                     record->strategy, record->gpus,
-                                     rank < 0 ? ""
-                                     : rank   ? ".1"
-                                              : ".0");
-            unlink(file);
-            free(file);
-        }
+        forget_record(band, workload, record->strategy, record->gpus);
         free(record->path);
     }
     band->record_count = 0;
@@ -209,7 +214,9 @@ static void run_replay(struct band *band, const struct modelled_cell *cell, cons
     if (trace) {
         argv[n++] = "--trace";
         argv[n++] = trace;
+        unlink(trace);
     }
+    unlink(json); /* of a sweep that was killed */
     struct process_result result;
     if (process_run(argv, log, band->settings->run_timeout, &result))
         result.exit_code = EXIT_RESOURCE;

@@ -166,3 +166,12 @@ int process_run(const char *const argv[], const char *log, double deadline, stru
     close(log_fd);
     return rc;
 }
+
+void process_describe_end(const struct process_result *result, const char *said, char *text, size_t size)
+{
+    int code = result->exit_code;
+    const char *signal_name = code > EXIT_SIGNAL ? sigabbrev_np(code - EXIT_SIGNAL) : NULL;
+    const char *words = *said ? said : result->last_line;
+    snprintf(text, size, "exit code %d%s%s%s%s%s", code, signal_name ? " (SIG" : "", signal_name ? signal_name : "",
+             signal_name ? ")" : "", *words ? ": " : ", without a word", words);
+}

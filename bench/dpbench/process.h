@@ -6,6 +6,7 @@
 #define DPBENCH_PROCESS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct process_result {
     int exit_code;   /* the program's; 128 + N if it died of signal N; -1 if it could not be started */
@@ -26,5 +27,9 @@ int process_pending_signal(void);
  * 2 s. The whole group gets KILL once its leader has ended. 0, or EXIT_RESOURCE if it could not be started (reported;
  * result->exit_code = -1). */
 int process_run(const char *const argv[], const char *log, double deadline, struct process_result *result);
+
+/* "exit code 3: no device": how the program ended, and what was said of it (`said`; empty: its last line). From 128 on
+ * the signal is named, "exit code 139 (SIGSEGV)", for who dies of one says nothing. */
+void process_describe_end(const struct process_result *result, const char *said, char *text, size_t size);
 
 #endif

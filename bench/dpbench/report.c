@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "page.h"
 #include "sys/exit_codes.h"
@@ -176,17 +177,22 @@ static void put_begun(FILE *out, const char *run)
     put_setting(out, "begun", text);
 }
 
-/* What was run, from the first row that went well. */
+/* What was run, from the first row that went well, if there is one of a cell that was executed. */
 static void put_settings(const struct page *page, FILE *out)
 {
     const struct table *rows = &page->results->rows;
-    int row = table_find(rows, 0, "status", "ok");
+    int executed = executed_row(rows, 0), row = executed >= 0 ? executed : table_find(rows, 0, "status", "ok");
     if (row < 0)
         return;
     bool soft = text_is(table_get(rows, row, "backend"), "soft");
-    put_setting(out, "backend", soft ? "soft GPUs on CPU cores" : table_get(rows, row, "backend"));
-    put_setting(out, "device", table_get(rows, row, "device"));
-    put_setting(out, "cores per device", table_get(rows, row, "cores_per_device"));
+    put_setting(out, "backend",
+                executed < 0 ? "none: recorded, not executed"
+                : soft       ? "soft GPUs on CPU cores"
+                             : table_get(rows, row, "backend"));
+    if (executed >= 0) {
+        put_setting(out, "device", table_get(rows, row, "device"));
+        put_setting(out, "cores per device", table_get(rows, row, "cores_per_device"));
+    }
     put_setting(out, "precision", table_get(rows, row, "precision"));
     put_setting(out, "optimizer", table_get(rows, row, "optimizer"));
     put_setting(out, "host", table_get(rows, row, "host"));
@@ -301,14 +307,27 @@ static int write_page(const struct page *page, const char *plots)
     return rc;
 }
 
+void report_forget(const char *folder)
+{
+    static const char *const made[] = {"report.html", "results.json"};
+    figures_forget(folder);
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+        char *path = text_format("%s/%s", folder, made[i]);
+        unlink(path);
+        free(path);
+    }
+}
+
 int report_make(const char *folder, const char *plots)
 {
     struct results results;
     results_open(&results);
     struct page page = {.results = &results, .folder = folder, .plots = plots};
     int rc = results_read(&results, folder), drawn = EXIT_OK;
-    if (!rc)
+    if (!rc) {
+        report_forget(folder);
         rc = results_write_json(&results, folder);
+    }
     if (!rc) {
         page.figure_count = figures_write(&results, folder, page.figures);
         rc = page.figure_count < 0 ? EXIT_RESOURCE : EXIT_OK;

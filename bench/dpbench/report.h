@@ -14,6 +14,9 @@
  * template there. Without gnuplot the data and scripts are still written, and said so. 0 or an exit code (reported). */
 int report_make(const char *folder, const char *plots);
 
+/* Removes what report_make has left there: until it has come to its end again nobody takes them for the tables' own. */
+void report_forget(const char *folder);
+
 /* ---- figures.c: data for gnuplot, and running it --------------------------------------------- */
 
 struct figure {
@@ -37,7 +40,11 @@ int figures_write(const struct results *results, const char *folder, struct figu
 /* ---- figures_modelled.c: likewise, band 2; at most `room` ---- */
 int figures_write_modelled(const struct results *results, const char *folder, struct figure *figures, int room);
 
-/* Runs gnuplot for each. Returns 0 if all pictures were made, EXIT_RESOURCE if not (reported). */
+/* Removes the pictures of FOLDER/figures/NAME.tsv, all of them, and these. */
+void figures_forget(const char *folder);
+
+/* Runs gnuplot for each. A picture that was not made is not there. Returns 0 if all pictures were made, EXIT_RESOURCE
+ * if not (reported). */
 int figures_draw(const struct figure *figures, int count, const char *folder, const char *plots);
 
 /* ---- explain.c: what the tables say in words ------------------------------------------------- */

@@ -89,7 +89,7 @@ static void list_tables(struct results *results, struct table *tables[TABLES])
     memcpy(tables, all, sizeof all);
 }
 
-/* Files of what is not executed; a sweep that has none of it does not write them. */
+/* Files of what is not executed; a sweep that has none of it has no such file, nor one that it had before. */
 #define OPTIONAL_TABLES 4
 static struct table *optional_table(struct results *results, int t)
 {
@@ -148,7 +148,11 @@ int results_write(const struct results *results, const char *folder)
             rc = table_write(optional_table(&copy, t), folder);
     for (int t = 0; !rc && t < TABLES - 1; t++)
         rc = table_write(tables[t], folder);
-    return rc ? rc : write_rows(results, folder);
+    rc = rc ? rc : write_rows(results, folder);
+    for (int t = 0; !rc && t < OPTIONAL_TABLES; t++)
+        if (!optional_table(&copy, t)->row_count)
+            rc = table_forget(optional_table(&copy, t), folder);
+    return rc;
 }
 
 /* Does the cell of this row stand in results.csv (context)? If not, the sweep was cut off between two files. */

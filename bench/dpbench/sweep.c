@@ -54,12 +54,10 @@ static void run_reason(const struct process_result *result, const struct record 
     const char *said = record_text(record->summary, "reason");
     if (result->timed_out)
         snprintf(reason, size, "not finished after %.0f s", limit);
-    else if (*said)
-        snprintf(reason, size, "exit code %d: %s", result->exit_code, said);
-    else if (result->exit_code == EXIT_OK)
+    else if (!*said && result->exit_code == EXIT_OK)
         snprintf(reason, size, "exit code 0 without a summary");
     else
-        snprintf(reason, size, "exit code %d: %s", result->exit_code, result->last_line);
+        process_describe_end(result, said, reason, size);
 }
 
 /* Adds the sweep's line to the trainer's file and gives it its final name. A trainer that died in the middle of a line
@@ -317,6 +315,8 @@ static int begin(struct sweep *sweep)
                          sizeof sweep->run_id);
     if (!rc && settings->resume && folder_has(settings->out, "results.csv"))
         rc = results_read(&sweep->results, settings->out);
+    if (!rc)
+        report_forget(settings->out);
     if (!rc)
         rc = results_write(&sweep->results, settings->out);
     free(plan);

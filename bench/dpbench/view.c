@@ -46,6 +46,14 @@ const struct workload *row_workload(const struct table *rows, int row)
     return NULL;
 }
 
+int executed_row(const struct table *rows, int start)
+{
+    for (int row = start; row < rows->row_count; row++)
+        if (text_is(table_get(rows, row, "status"), "ok") && !strstr(table_get(rows, row, "variant"), SHAPE_ONLY))
+            return row;
+    return -1;
+}
+
 int views_make(const struct results *results, struct view views[VIEWS_MAX])
 {
     int count = 0;

@@ -20,6 +20,9 @@ struct view {
 /* The workload that a row of results.csv belongs to; NULL: none of today's. */
 const struct workload *row_workload(const struct table *rows, int row);
 
+/* The first row from `start` on of a cell that went well and was executed, not only recorded (shape only); -1: none. */
+int executed_row(const struct table *rows, int start);
+
 /* All workloads and scalings that have rows; returns their number. */
 int views_make(const struct results *results, struct view views[VIEWS_MAX]);
 

@@ -9,6 +9,8 @@
 
 #include "gbench_shim.h"
 #include "kernels/kernels.h"
+#include "product_peak.h"
+#include "sys/clock.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
 #include "workload.h"
@@ -22,6 +24,7 @@
 static struct bench_device device;
 static float *buffers[4];  /* of ELEMENTS floats each */
 static int32_t *labels;    /* [BATCH], 0 */
+static int impossible;     /* EXIT_CHECK_FAILED: a rate above all that the device can do */
 
 /* ---- kernels --------------------------------------------------------------------------------------------------------------- */
 
@@ -138,14 +141,20 @@ static const struct product products[] = {
 static void run_product(struct gbench_state *state, const void *argument)
 {
     const struct product *p = argument;
-    while (gbench_keep_running(state)) {
+    const double flops = LAUNCHES * 2.0 * (double)(p->rows * p->columns * p->k), start = clock_seconds();
+    double iterations = 0;
+    for (; gbench_keep_running(state); iterations++) {
         int status = 0;
         for (int i = 0; i < LAUNCHES && !status; i++)
             status = bench_product(&device, Y, buffers[1], p->op_a, buffers[2], p->op_b, p->rows, p->columns, p->k);
         if (status || cudaStreamSynchronize(device.stream) != cudaSuccess)
             gbench_fail(state, "the product failed");
     }
-    gbench_set_rate(state, "FLOP", LAUNCHES * 2.0 * (double)(p->rows * p->columns * p->k));
+    if (product_rate_check(p->name, flops * iterations, clock_seconds() - start, ELEMENT_F32, 0)) {
+        impossible = EXIT_CHECK_FAILED;
+        gbench_fail(state, "a rate that no device reaches");
+    }
+    gbench_set_rate(state, "FLOP", flops);
 }
 
 /* ---- launch cost and the mlp's floor ----------------------------------------------------------------------------------------- */
@@ -207,5 +216,5 @@ int main(int argc, char **argv)
     gbench_register("mlp_floor", run_floor, NULL);
     const int status = gbench_run(argc, argv);
     close_all();
-    return status;
+    return status ? status : impossible;
 }

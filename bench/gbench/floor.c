@@ -10,15 +10,31 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arguments.h"
 #include "gpu/backend.h"
+#include "product_peak.h"
 #include "sys/clock.h"
 #include "sys/exit_codes.h"
+#include "sys/fault.h"
 #include "sys/log.h"
 #include "workload.h"
 
 #define STEPS_MAX 10000
+#define BATCH_MAX (1 << 20)
 #define WARM_UP 3
 #define LAUNCHES 10000
+
+#define PROGRAM "floor-" GPU_VENDOR_NAME
+
+static const char usage[] =
+    "Usage: " PROGRAM " [OPTION]...\n"
+    "Times what no trainer of the mlp (784 - 1024 x 4 - 10) can leave out, alone on one device: products, SGD, launches.\n"
+    "\n"
+    "      --batch B    samples a step (default 128)\n"
+    "      --steps K    timed steps (default 50)\n"
+    "      --json FILE  writes the figures, too\n"
+    "  -h, --help       this text\n"
+    "  -V, --version\n";
 
 struct settings {
     int batch, steps;
@@ -42,12 +58,13 @@ static double median(double *values, int n)
     return n % 2 ? values[n / 2] : 0.5 * (values[n / 2 - 1] + values[n / 2]);
 }
 
-/* Milliseconds of one step's products, and of its update. */
+/* Milliseconds of one step's products, and of its update. The fault "launch-time" forgets the products' wait, as people do. */
 static int time_step(const struct mlp_floor *floor, const struct bench_device *device, double *products, double *sgd)
 {
     const double start = clock_seconds();
     TRY(mlp_floor_products(floor, device));
-    GPU_TRY(cudaStreamSynchronize(device->stream));
+    if (!fault_planted("launch-time", 0, 0))
+        GPU_TRY(cudaStreamSynchronize(device->stream));
     const double middle = clock_seconds();
     TRY(mlp_floor_sgd(floor, device));
     GPU_TRY(cudaStreamSynchronize(device->stream));
@@ -92,6 +109,7 @@ static int measure(const struct settings *settings, struct figures *figures)
         figures->sgd_ms = median(times[1], settings->steps);
         figures->step_ms = median(times[2], settings->steps);
         figures->gflops = mlp_floor_flops(&floor) / figures->products_ms * 1e-6;
+        status = product_rate_check("products of a step", mlp_floor_flops(&floor), figures->products_ms * 1e-3, ELEMENT_F32, 0);
     }
     for (int i = 0; i < 3; i++)
         free(times[i]);
@@ -119,43 +137,29 @@ static int write_json(const struct settings *settings, const struct figures *fig
     return EXIT_RESOURCE;
 }
 
-static int parse_number(const char *text, int most, int *number)
-{
-    char *end = NULL;
-    errno = 0;
-    const long value = strtol(text, &end, 10);
-    if (errno || end == text || *end || value < 1 || value > most) {
-        log_error("\"%s\": expected a whole number from 1 to %d", text, most);
-        return EXIT_USAGE;
-    }
-    *number = (int)value;
-    return 0;
-}
-
 static int parse(struct settings *settings, int argc, char **argv)
 {
     int i = 1;
     for (; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--batch") == 0)
-            TRY(parse_number(argv[i + 1], 1 << 20, &settings->batch));
+            TRY(arguments_whole(argv[i], argv[i + 1], BATCH_MAX, &settings->batch));
         else if (strcmp(argv[i], "--steps") == 0)
-            TRY(parse_number(argv[i + 1], STEPS_MAX, &settings->steps));
+            TRY(arguments_whole(argv[i], argv[i + 1], STEPS_MAX, &settings->steps));
         else if (strcmp(argv[i], "--json") == 0)
             settings->json = argv[i + 1];
         else
             break;
     }
-    if (i == argc)
-        return 0;
-    log_error("%s: unknown or without a value; usage: [--batch B] [--steps K] [--json FILE]", argv[i]);
-    return EXIT_USAGE;
+    return i == argc ? EXIT_OK : arguments_refuse(argv[i], PROGRAM);
 }
 
 int main(int argc, char **argv)
 {
     struct settings settings = {.batch = 128, .steps = 50};
     struct figures figures;
-    log_set_program("floor-" GPU_VENDOR_NAME);
+    log_set_program(PROGRAM);
+    if (arguments_told(argc, argv, PROGRAM, usage))
+        return EXIT_OK;
     TRY(parse(&settings, argc, argv));
     TRY(measure(&settings, &figures));
     printf("mlp 784-1024x4-10, batch %d, one device: products %.3f ms (%.0f GFLOP/s), SGD %.3f ms, together %.3f ms; "

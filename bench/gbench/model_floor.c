@@ -11,11 +11,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "arguments.h"
 #include "gpu/backend.h"
+#include "product_peak.h"
 #include "record_file.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
 
+#define PROGRAM "model-floor-soft"
 #define WARM_UP 2
 #define TRIALS_MOST 8
 
@@ -29,6 +32,18 @@ static const char *const precisions[] = {"fp32", "bf16"};
 #define MODELS (sizeof models / sizeof models[0])
 #define PRECISIONS (sizeof precisions / sizeof precisions[0])
 _Static_assert(MODELS * PRECISIONS <= TRIALS_MOST, "room for all trials");
+
+static const char usage[] =
+    "Usage: " PROGRAM " [OPTION]...\n"
+    "Times the step of each model against its floor on one soft GPU of one core: its products alone, and the other launches'\n"
+    "bytes by the memory rate. NAMES: some of those in brackets, by commas.\n"
+    "\n"
+    "      --models NAMES      [mlp,resnet20,gpt-nano,gpt-micro] (default all)\n"
+    "      --precisions NAMES  [fp32,bf16] (default all)\n"
+    "      --rounds K          timed rounds of each (default 10)\n"
+    "      --json FILE         writes the figures, too\n"
+    "  -h, --help              this text\n"
+    "  -V, --version\n";
 
 struct settings {
     const char *models, *precisions, *json; /* NULL: all; no file */
@@ -72,19 +87,6 @@ static int check_names(const struct settings *settings)
     return 0;
 }
 
-static int parse_rounds(const char *text, int *rounds)
-{
-    char *end = NULL;
-    errno = 0;
-    const long value = strtol(text, &end, 10);
-    if (errno || end == text || *end || value < 1 || value > FLOOR_ROUNDS_MOST) {
-        log_error("--rounds %s: expected a whole number from 1 to %d", text, FLOOR_ROUNDS_MOST);
-        return EXIT_USAGE;
-    }
-    *rounds = (int)value;
-    return 0;
-}
-
 static int parse(struct settings *settings, int argc, char **argv)
 {
     int i = 1;
@@ -94,16 +96,13 @@ static int parse(struct settings *settings, int argc, char **argv)
         else if (strcmp(argv[i], "--precisions") == 0)
             settings->precisions = argv[i + 1];
         else if (strcmp(argv[i], "--rounds") == 0)
-            TRY(parse_rounds(argv[i + 1], &settings->rounds));
+            TRY(arguments_whole(argv[i], argv[i + 1], FLOOR_ROUNDS_MOST, &settings->rounds));
         else if (strcmp(argv[i], "--json") == 0)
             settings->json = argv[i + 1];
         else
             break;
     }
-    if (i == argc)
-        return check_names(settings);
-    log_error("%s: unknown or without a value; usage: [--models NAMES] [--precisions NAMES] [--rounds K] [--json FILE]", argv[i]);
-    return EXIT_USAGE;
+    return i == argc ? check_names(settings) : arguments_refuse(argv[i], PROGRAM);
 }
 
 /* The rate of the one launch of a part that measures one. */
@@ -116,13 +115,26 @@ static int read_rate(double *rate, const struct record_file *record, const struc
     return 0;
 }
 
+/* Both rates of products must be possible ones. */
+static int check_rates(const struct floor_result *result)
+{
+    const struct floor_sums sums = floor_sum(result);
+    const enum element_type type = element_named(result->trial.precision);
+    const double square_flops = 2.0 * FLOOR_SQUARE * FLOOR_SQUARE * FLOOR_SQUARE;
+    char what[64];
+    snprintf(what, sizeof what, "%s: products of a step, alone", result->trial.model);
+    TRY(product_rate_check(what, sums.product_flops, sums.products_ms * 1e-3, type, 0));
+    return product_rate_check("square product", square_flops, square_flops / result->square_flops_s, type, 0);
+}
+
 static int read_result(struct floor_result *result, const struct record_file *record, const struct floor_trial *trial)
 {
     result->trial = *trial;
     TRY(floor_read(&result->step, record, trial, PART_STEP));
     TRY(floor_read(&result->products, record, trial, PART_PRODUCTS));
     TRY(read_rate(&result->memory_bytes_s, record, trial, PART_MEMORY));
-    return read_rate(&result->square_flops_s, record, trial, PART_SQUARE);
+    TRY(read_rate(&result->square_flops_s, record, trial, PART_SQUARE));
+    return check_rates(result);
 }
 
 static int run_trials(struct floor_trial *trials, int *count, const struct settings *settings)
@@ -189,7 +201,9 @@ int main(int argc, char **argv)
     struct settings settings = {.rounds = 10};
     char path[] = "/tmp/model-floor-XXXXXX";
 
-    log_set_program("model-floor-soft");
+    log_set_program(PROGRAM);
+    if (arguments_told(argc, argv, PROGRAM, usage))
+        return EXIT_OK;
     TRY(parse(&settings, argc, argv));
     const int file = mkstemp(path);
     if (file < 0) {

@@ -21,6 +21,7 @@ enum floor_part { PART_STEP, PART_PRODUCTS, PART_MEMORY, PART_SQUARE, PARTS };
 
 #define FLOOR_ROUNDS_MOST 1000
 #define FLOOR_FAMILIES_MOST 64
+#define FLOOR_SQUARE 1024 /* rows and columns of the large product */
 
 /* The number of a part in the record's notes step_begin and step_end. */
 static inline uint32_t floor_number(int trial, int round, enum floor_part part)

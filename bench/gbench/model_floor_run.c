@@ -12,7 +12,6 @@
 #include "sys/log.h"
 
 #define MEMORY_FLOATS ((size_t)1 << 24) /* 64 MiB a buffer: beyond the caches */
-#define SQUARE 1024
 
 /* What a trial holds: the reference strategy (single), as the trainer runs it, and what the two rates are measured on. */
 struct held {
@@ -40,7 +39,7 @@ static int parse(struct options *options, const struct floor_trial *trial)
 
 static int open_buffers(struct held *held)
 {
-    const size_t entries = 3 * (size_t)SQUARE * SQUARE;
+    const size_t entries = 3 * (size_t)FLOOR_SQUARE * FLOOR_SQUARE;
     const enum element_type type = held->model.settings.type;
     cudaStream_t stream = strategy_single.replica(held->state, 0)->compute;
 
@@ -100,11 +99,12 @@ static int run_square(const struct held *held, const struct replica *replica)
     static const float one = 1, zero = 0;
     const enum element_type element = held->model.settings.type;
     const cudaDataType_t type = element_blas_type(element);
-    const size_t bytes = (size_t)SQUARE * SQUARE * element_size(element);
+    const int n = FLOOR_SQUARE;
+    const size_t bytes = (size_t)n * (size_t)n * element_size(element);
     char *a = held->square, *b = a + bytes, *c = b + bytes;
 
-    GPU_TRY(cublasGemmEx(replica->blas, CUBLAS_OP_N, CUBLAS_OP_N, SQUARE, SQUARE, SQUARE, &one, a, type, SQUARE, b, type, SQUARE,
-                         &zero, c, type, SQUARE, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+    GPU_TRY(cublasGemmEx(replica->blas, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, a, type, n, b, type, n, &zero, c, type, n,
+                         CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
     return GPU_STATUS(cudaStreamSynchronize(replica->compute));
 }
 

@@ -4,14 +4,13 @@
  */
 #include "machine_keys.h"
 
-#include <locale.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "collectives.h"
+#include "sys/decimal.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
 
@@ -19,17 +18,17 @@ const char *const machine_type_names[MACHINE_TYPES] = {"fp32", "fp16", "bf16"};
 const char *const collective_names[COLLECTIVE_OPERATIONS] = {"all_reduce", "broadcast", "reduce", "reduce_scatter",
                                                              "all_gather"};
 
-/* A decimal number with a point, whatever the locale says; *end behind it, or NULL if there is none. */
+#define NUMBER_LONGEST 63 /* characters */
+
+/* The number at the begin of the text, written as on a command line (sys/decimal.h): decimal, finite, no sign before
+ * it. *end behind it, or NULL if there is none. */
 static double number(const char *text, const char **end)
 {
-    static locale_t plain;
-    char *stop = NULL;
-    if (!plain)
-        plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    locale_t before = uselocale(plain);
-    double value = strtod(text, &stop);
-    uselocale(before);
-    *end = stop == text ? NULL : stop;
+    char digits[NUMBER_LONGEST + 1];
+    double value = 0;
+    size_t length = strspn(text, "0123456789.eE+-");
+    snprintf(digits, sizeof(digits), "%.*s", (int)length, text);
+    *end = length <= NUMBER_LONGEST && decimal_read(digits, &value) ? text + length : NULL;
     return value;
 }
 
@@ -138,18 +137,21 @@ static int set_products(struct machine *machine, const struct machine_line *line
 /* How many times as long something takes: "COUNT:FACTOR ...", or one factor for any count from 2 on. */
 static int set_factors(struct curve *factors, const struct machine_line *line)
 {
-    const char *end = NULL;
-    double all = number(line->value, &end);
-    if (end && !*end) {
-        *factors = (struct curve){1, {2}, {all}};
-    } else {
+    static const char allowed[] = "a number from 1 to 100, or COUNT:FACTOR with counts from 2 on";
+    if (strchr(line->value, ':')) {
         int status = read_curve(line, factors, 1);
         if (status)
             return status;
+    } else {
+        const char *end = NULL;
+        double all = number(line->value, &end);
+        if (!end || *end)
+            return machine_wrong(line, line->value, allowed);
+        *factors = (struct curve){1, {2}, {all}};
     }
     for (int i = 0; i < factors->count; i++)
         if (!(factors->x[i] >= 2 && factors->y[i] >= 1 && factors->y[i] <= 100))
-            return machine_wrong(line, line->value, "a number from 1 to 100, or COUNT:FACTOR with counts from 2 on");
+            return machine_wrong(line, line->value, allowed);
     return EXIT_OK;
 }
 
@@ -191,7 +193,7 @@ static int read_link(const struct machine_line *line, struct link *link)
     if (!strcmp(line->value, "none"))
         return EXIT_OK;
     double rate = number(line->value, &end);
-    double latency = end ? number(end, &end) : -1;
+    double latency = end ? number(end + strspn(end, " \t"), &end) : -1;
     if (!end || *end || !(rate >= 0.001 && rate <= 1e6) || !(latency >= 0 && latency <= 1e6))
         return machine_wrong(line, line->value, allowed);
     *link = (struct link){rate * 1e9, latency * 1e-6};

@@ -67,6 +67,18 @@ static void say_devices(const struct report *report, FILE *out)
         fprintf(out, "               ... %d more\n", result->devices - shown);
 }
 
+/* Bytes of a pair of devices; of one device to all others where pairs are not kept (play_links.c). */
+static void say_busiest(const struct summary *summary, FILE *out)
+{
+    if (summary->busiest_from >= 0)
+        fprintf(out, "busiest pair   %d to %d: %.3f MiB a step\n", summary->busiest_from, summary->busiest_to,
+                summary->busiest_link_mib);
+    else if (summary->busiest_link_mib > 0)
+        fprintf(out, "busiest device sends %.3f MiB a step\n", summary->busiest_link_mib);
+    else
+        fprintf(out, "busiest pair   none: no bytes between devices\n");
+}
+
 void report_screen(const struct report *report, FILE *out)
 {
     const struct summary *summary = &report->summary;
@@ -98,12 +110,7 @@ void report_screen(const struct report *report, FILE *out)
                 summary->hidden_ms);
     }
     say_devices(report, out);
-    fprintf(out, "busiest link   ");
-    if (summary->busiest_from >= 0)
-        fprintf(out, "%d to %d: %.3f MiB a step\n", summary->busiest_from, summary->busiest_to,
-                summary->busiest_link_mib);
-    else
-        fprintf(out, "%.3f MiB a step\n", summary->busiest_link_mib);
+    say_busiest(summary, out);
     say_collectives(report, out);
     fprintf(out, "bottleneck     %s\n", summary->bottleneck);
 }

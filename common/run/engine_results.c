@@ -251,5 +251,5 @@ void results_summarize(struct summary *summary, const struct results *results, c
     *summary = (struct summary){0};
     summarize_steps(summary, results, engine);
     summarize_devices(summary, results);
-    summary->oversubscribed = share_cores(results, engine);
+    summary->oversubscribed = !engine->options->shape_only && share_cores(results, engine); /* of times, and there are none */
 }

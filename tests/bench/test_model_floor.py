@@ -62,6 +62,8 @@ with tempfile.TemporaryDirectory() as folder:
         check_mlp(one, of_it)
     check(done.stdout.count("| mlp, fp32, 128 |") == 1 and "(between launches)" in done.stdout, done.stdout)
 for wrong, word in ((["--models", "mlp,mpl"], "mlp,mpl"), (["--precisions", "fp16"], "fp16"), (["--rounds", "0"], "--rounds 0"),
-                    (["--model", "mlp"], "usage")):
+                    (["--rounds", "0x2"], "--rounds 0x2: expected a whole number from 1 to 1000"), (["--model", "mlp"], "--help")):
     refused = run(*wrong)
     check(refused.returncode == 2 and word in refused.stderr, wrong, refused.returncode, refused.stderr)
+told = run("--help")
+check(told.returncode == 0 and "--precisions NAMES" in told.stdout and not told.stderr, told)

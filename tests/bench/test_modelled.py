@@ -209,6 +209,15 @@ class Modelled(unittest.TestCase):
     def test_a_trace_that_is_cut(self):
         self.check_left_out(self.sweep(FIXTURE_REPLAY="trace"), "failed", "trace is no timeline", rows=4)
 
+    def test_nothing_of_a_band_that_is_gone_is_read(self):
+        """What is modelled again and fails has no rows left in the band's other tables."""
+        self.sweep("--strategies", "ddp", FIXTURE_REPLAY="trace")
+        self.assertGreater(len(self.rows("modelled.csv")), 0)
+        self.sweep("--strategies", "ddp", "--resume", FIXTURE_REPLAY="fail")
+        self.assertEqual({r["status"] for r in self.rows(clock="modelled")}, {"failed"})
+        for name in ("modelled.csv", "modelled_devices.csv", "timeline.csv"):
+            self.assertFalse(os.path.exists(os.path.join(self.out, name)), name)
+
     def test_a_run_that_does_not_fit(self):
         done = self.sweep(FIXTURE_REPLAY="memory")
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -123,8 +123,9 @@ class Page(SweepCase):
         page = self.page()
         for name, variant in (("classes", "width=256;depth=1;classes=32768"), ("mlp", "")):
             totals = (name, *(float(self.row(s, 4, variant)["comm_mib"]) for s in ("dp", "ddp")))
-            self.assertIn("on 4 devices a step of %s moves %.1f MiB with DP and %.1f MiB with DDP; the busiest" % totals, page)
+            self.assertIn("on 4 devices a step of %s moves %.1f MiB with DP and %.1f MiB with DDP; the busiest device sends or receives" % totals, page)
         self.assertNotIn("nearly the same", page)
+        self.assertNotIn("busiest link", page)  # bytes of a device; a pair's are the replay's
 
     def test_nothing_was_measured(self):
         done = self.sweep(*MLP, fault="single+dp+ddp:all:exit3", plots=PLOTS)
@@ -136,6 +137,34 @@ class Page(SweepCase):
             self.assertEqual(self.said(done, head), [])
         self.assertNotIn("<li><b>Faster here?</b>", self.page())
         self.assertEqual(self.said(done, "Measured here, on devices.")[0][:25], "DP and DDP were not timed")
+
+    def test_all_of_one_strategy_failed(self):
+        """What DDP shares with one device alone says nothing of DP."""
+        for failed, other in (("dp", "DDP"), ("ddp", "DP")):
+            done = self.sweep(*MLP, fault=failed + ":all:killed")
+            line, = self.said(done, "The same model?")
+            self.assertRegex(line, r"^DP and DDP were not compared with each other: every cell of %s failed\. \d cells were compared with one device "
+                                   r"alone \(single\) on soft GPUs, and trained its model: " % failed.upper(), other)
+            self.assertNotIn("Yes.", line)
+            self.assertIn("exit code 139 (SIGSEGV), without a word", self.page())
+            shutil.rmtree(self.out)
+        line, = self.said(self.sweep(*MLP, "--strategies", "single,dp"), "The same model?")
+        self.assertIn("not compared with each other: no cell of DDP was run. 2 cells were", line)
+        shutil.rmtree(self.out)
+        line, = self.said(self.sweep(*MLP, fault="dp:2:exit3"), "The same model?")
+        self.assertIn("Yes. 4 cells were compared on soft GPUs, and each trained the same model as its partner (1 without a partner: as one "
+                      "device alone): ", line)
+
+    def test_only_recorded(self):
+        """Whatever device was asked for, shape-only runs execute nothing."""
+        done = self.sweep("--quick", "--models", "gpt2-124m", "--device", "cuda", FIXTURE_CUDA="8")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.said(done, "Nothing was executed.")[0], "What is shown was recorded: bytes and memory are those of GPUs. No time was "
+                         "measured, of GPUs or of CPU cores.")
+        self.assertEqual(self.said(done, "No GPU was used."), [])
+        self.assertEqual(self.said(done, "And on GPUs?"), [])
+        self.assertIn("<dt>backend</dt><dd>none: recorded, not executed</dd>", self.page())
+        self.assertNotIn("<dt>cores per device</dt>", self.page())
 
     def test_only_single(self):
         done = self.sweep(*MLP, "--strategies", "single")

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import time
 
-from sweep_case import COLUMNS, MLP, SweepCase, main
+from sweep_case import COLUMNS, DPBENCH, MLP, SweepCase, main
 
 
 class Sweep(SweepCase):
@@ -140,7 +140,7 @@ class Sweep(SweepCase):
         self.check_failed("dp:2:exit3", "failed", "exit code 1: fixture: no device")
 
     def test_a_cell_that_is_killed(self):
-        self.check_failed("dp:1:killed", "failed", "exit code 139")
+        self.check_failed("dp:1:killed", "failed", "exit code 139 (SIGSEGV), without a word")
 
     def test_what_a_trainer_leaves_behind_is_ended(self):
         self.assertEqual(self.sweep(*MLP, fault="dp:1:orphan").returncode, 0)
@@ -213,6 +213,45 @@ class Sweep(SweepCase):
             f.write(b"left")
         self.assertEqual(self.sweep(*MLP, "--resume").returncode, 0)
         self.assertFalse(os.path.exists(left))
+
+    def test_an_interrupted_resume_leaves_no_page_of_before(self):
+        """The tables grow, so the page, its pictures and results.json are older than what they are read with."""
+        self.assertEqual(self.sweep(*MLP).returncode, 0)
+        picture = os.path.join(self.out, "traffic-mlp.svg")
+        with open(picture, "w", encoding="utf-8") as f:
+            f.write("<svg>of before</svg>")
+        rows = self.rows()
+        with open(os.path.join(self.out, "results.csv"), "w", newline="", encoding="utf-8") as f:
+            f.write(",".join(COLUMNS) + "\n")
+        os.unlink(os.path.join(self.out, "runs", "mlp-strong-ddp-2.r1.jsonl"))
+        process = subprocess.Popen(self.command(*MLP, "--resume"), env=self.environment(fault="ddp:2:hang"), stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.assertTrue(self.await_begun(process, 12 + 1))
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(30), 130)
+        for name in ("report.html", "results.json", "traffic-mlp.svg"):
+            self.assertFalse(os.path.exists(os.path.join(self.out, name)), name)
+        self.assertEqual(self.sweep(*MLP, "--resume").returncode, 0)
+        self.assertEqual(len(self.rows()), len(rows))
+        self.assertTrue(os.path.exists(os.path.join(self.out, "report.html")))
+
+    def test_a_picture_that_is_not_drawn_is_not_an_older_one(self):
+        self.assertEqual(self.sweep(*MLP).returncode, 0)
+        with open(os.path.join(self.out, "traffic-mlp.svg"), "w", encoding="utf-8") as f:
+            f.write("<svg>of before</svg>")
+        subprocess.run([DPBENCH, "report", self.out, self.plots], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+        self.assertNotIn("data:image", self.page())
+        self.assertIn("traffic-mlp.svg was not drawn", self.page())
+
+    def test_runs_without_a_plan_are_refused(self):
+        """Taken over they would pass for this sweep's, whatever options they were made with."""
+        self.assertEqual(self.sweep(*MLP).returncode, 0)
+        os.unlink(os.path.join(self.out, "plan.txt"))
+        for options in (["--resume"], []):
+            done = self.sweep(*MLP[:-1], "4", *options)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("results of a sweep without its plan.txt", done.stderr)
+        self.assertEqual(len(self.runs()), 12)
 
     def digest(self, name):
         with open(os.path.join(self.out, name), "rb") as f:

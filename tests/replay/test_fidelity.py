@@ -1,43 +1,45 @@
 # SPDX-License-Identifier: MIT
-"""fidelity.py prints the table of docs/fidelity.md: test_fidelity.py FIDELITY_PY BUILD_FOLDER FIDELITY_MD. Errors may differ by one
-point (another version's record); rows, published figures and readings may not."""
+"""fidelity.py prints what docs/fidelity.md says: test_fidelity.py FIDELITY_PY BUILD_FOLDER FIDELITY_MD CUDNN. The replay gives the same bits
+everywhere, so each row, each order and the last line must be there to the last digit. CUDNN is no: another build than the page's,
+whose convolutions are other launches; there resnet50's errors may differ by a point, and the count that they are in is not compared."""
 import re
 import subprocess
 import sys
 
-FIDELITY, BUILD, PAGE = sys.argv[1:4]
-HINT = "run bench/fidelity/fidelity.py and put its table into docs/fidelity.md"
+FIDELITY, BUILD, PAGE, CUDNN = sys.argv[1:5]
+HINT = "run bench/fidelity/fidelity.py and put what it prints into docs/fidelity.md"
 
 
 def rows(text):
-    """{(number, ladder, what, published): (error, reading)} of each row of the table."""
+    """The cells of each row of the table; head and rule are not of it."""
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.split("\n") if line.startswith("|")]
-    found = {}
-    for number, (ladder, what, _, published, error, reading) in enumerate(row for row in cells if len(row) == 6):
-        if number > 1:  # head and rule; "the same, ..." is said of the row before: numbers keep the order
-            found[number, ladder, what, published] = float(error.split()[0]), reading.split(":")[0]
-    return found
+    return [row for row in cells if len(row) == 6][2:]
 
 
 def orders(text):
-    """[which two rows, right or WRONG]: their times are in the table."""
-    return re.findall(r"^- (.*): published .*: (right|WRONG)$", text, re.M)
+    return re.findall(r"^- .*: published .*: (?:right|WRONG)$", text, re.M)
 
 
 def summary(text):
-    return re.search(r"^\d+ predictions: \d+ within 5 %, \d+ within 15 %", text, re.M).group(0)
+    return re.findall(r"^\d+ predictions: .*$", text, re.M)
+
+
+def same(our, their):
+    if our == their or CUDNN == "yes" or "resnet50" not in our[0]:
+        return our == their
+    named = [[cell.split(":")[0] for cell in (row[0], row[1], row[3], row[5])] for row in (our, their)]
+    return named[0] == named[1] and abs(float(our[4].split()[0]) - float(their[4].split()[0])) <= 1
 
 
 printed = subprocess.run([sys.executable, FIDELITY, BUILD], check=True, capture_output=True, text=True).stdout
-with open(PAGE) as file:
+with open(PAGE, encoding="utf-8") as file:
     page = file.read()
-ours, theirs = rows(printed), rows(page)
-assert list(ours) == list(theirs), (set(ours) ^ set(theirs), HINT)
-for key, (error, reading) in ours.items():
-    assert reading == theirs[key][1], (key, reading, theirs[key][1], HINT)
-    assert abs(error - theirs[key][0]) <= 1, (key, error, theirs[key][0], HINT)
-assert orders(printed) == orders(page) and orders(page), (orders(printed), orders(page), HINT)
-counted = [error for error, reading in ours.values() if reading == "predicted"]
-assert summary(page).startswith(f"{len(counted)} predictions: "), (summary(page), len(counted), HINT)
-published = [key[1:] for key, (_, reading) in ours.items() if reading == "predicted"]
-assert len(set(published)) == len(published), published  # no figure is counted twice
+for what in (rows, orders, summary) if CUDNN == "yes" else (rows, orders):
+    ours, theirs = what(printed), what(page)
+    assert ours, (what.__name__, printed)
+    for our, their in zip(ours, theirs):
+        assert same(our, their), (our, their, HINT)
+    assert len(ours) == len(theirs), (len(ours), len(theirs), HINT)
+predicted = [(ladder, what, figure) for ladder, what, _, figure, _, reading in rows(printed) if reading == "predicted"]
+assert summary(printed)[0].startswith(f"{len(predicted)} predictions: "), (summary(printed), len(predicted))
+assert len(set(predicted)) == len(predicted), predicted  # no figure is counted twice

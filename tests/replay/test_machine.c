@@ -60,6 +60,19 @@ static void errors_name_line_key_value_and_range(void **state)
                   "line 16: memory_gbs = fast: expected a number from 0.001 to 1000000");
     check_refused("[machine]\ndevices = 65\n", "line 16: devices = 65: expected a whole number from 1 to 64");
     check_refused("[machine]\ndevices = 1.5\n", "whole number");
+    check_refused("[device]\nmemory_gbs = 0x10\n",
+                  "line 16: memory_gbs = 0x10: expected a number from 0.001 to 1000000");
+    check_refused("[device]\nmemory_gbs = nan\n", "line 16: memory_gbs = nan: expected a number");
+    check_refused("[device]\nkernel_us = +1\n", "line 16: kernel_us = +1: expected a number");
+    check_refused("[device]\nkernel_us = 1e999\n", "line 16: kernel_us = 1e999: expected a number");
+    check_refused("[machine]\ndevices = 0x2\n", "line 16: devices = 0x2: expected a whole number");
+    check_refused("[device]\nslowdown = 0x2\n", "line 16: slowdown = 0x2: expected a number from 1 to 100, or");
+    check_refused("[products]\nfp16 = 0x10:5\n", "line 16: fp16 = 0x10:5: expected 1 to 64 points X:Y");
+    check_refused("[products]\nfp16 = 5:inf\n", "line 16: fp16 = 5:inf: expected 1 to 64 points X:Y");
+    check_refused("[products]\nfp16 = 5:0x1p3\n", "line 16: fp16 = 5:0x1p3: expected 1 to 64 points X:Y");
+    check_refused("[links]\n0-1 = 0x10 1\n", "line 16: 0-1 = 0x10 1: expected GB/s");
+    check_refused("[links]\n0-1 = 10 0x1\n", "line 16: 0-1 = 10 0x1: expected GB/s");
+    check_refused("[links]\n0-1 = inf nan\n", "line 16: 0-1 = inf nan: expected GB/s");
     check_refused("[device]\nslowdown = nan\n", "line 16: slowdown = nan: expected a number from 1 to 100, or");
     check_refused("[device]\ncopy_engines = inf\n", "line 16: copy_engines = inf: expected a whole number from");
     check_refused("[device]\nslowdown = 2:0.5\n", "a number from 1 to 100, or COUNT:FACTOR");

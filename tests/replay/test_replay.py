@@ -64,6 +64,17 @@ def check_bytes(dp, p2p, ddp):
         assert abs(links / 3 / 2**20 - summary["comm_mib"]) < 1e-6 * summary["comm_mib"], (files, links)
 
 
+def check_busiest_pair():
+    """One pair's bytes, and called so: results.csv's measured column is a device's."""
+    played = answer(path("dp"), "--machine", "a100x8")
+    with open(path("out.json")) as lines:
+        links = [row for row in map(json.loads, lines) if row["type"] == "link"]
+    most = max(row["bytes"] for row in links if -1 not in (row["from"], row["to"]) and row["from"] != row["to"])
+    assert abs(most / 3 / 2**20 - played["busiest_link_mib"]) < 1e-6 * played["busiest_link_mib"], (most, played)
+    assert re.search(r"^busiest pair   \d to \d: [\d.]+ MiB a step$", replay(path("dp"), "--machine", "a100x8"), re.MULTILINE)
+    assert "busiest pair   none: no bytes" in replay(path("single"), "--machine", "a100x8")
+
+
 def check_breakdown():
     for files in (["dp"], ["p2p"], [f"ddp.{rank}" for rank in range(4)]):
         played = answer(*[path(name) for name in files], "--machine", "pcie4x4")
@@ -172,8 +183,10 @@ def main():
     dp = record("dp-train", "dp", "--gpus", "4", "--steps", "3")
     p2p = record("dp-train", "p2p", "--gpus", "4", "--steps", "3", "--dp-transport", "p2p")
     ddp = record("ddp-train", "ddp", "--gpus", "4", "--steps", "3")
+    record("dp-train", "single", "--strategy", "single", "--steps", "2")
     check_order_and_repetition()
     check_bytes(dp, p2p, ddp)
+    check_busiest_pair()
     check_breakdown()
     check_what_if()
     check_buckets()

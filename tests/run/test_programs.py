@@ -239,6 +239,10 @@ def test_shape_only(folder):
         check(real["summary"][0][column] == shape["summary"][0][column] > 0, column)
     for column in ("step_ms", "samples_per_s", "loss_first", "loss_last", "util_mean", "forward_ms", "checksum"):
         check(shape["summary"][0][column] is None, f"{column}: {shape['summary'][0][column]}")
+    crowded = arguments + ["--cores-per-device", len(os.sched_getaffinity(0))]
+    for extra, told in (([], True), (["--shape-only"], False)):
+        out, _ = run(crowded + extra)
+        check(("oversubscribed" in out) == told, f"times that teach nothing, where there are times: {out}")
     _, err = run(arguments + ["--shape-only", "--checksum"], expected=2)
     check("--shape-only" in err and "--checksum" in err, err)
 
