@@ -77,7 +77,8 @@ static int open_arrays(struct simulation *simulation)
     for (int i = 0; i < simulation->job_count; i++)
         simulation->jobs[i].threads = simulation->jobs[i].joining = NOBODY;
     for (int i = 0; i < simulation->device_count; i++)
-        simulation->devices[i].running = simulation->devices[i].first = simulation->devices[i].mark_stream = NOBODY;
+        simulation->devices[i].running = simulation->devices[i].first = simulation->devices[i].collectives =
+            simulation->devices[i].mark_stream = NOBODY;
     return EXIT_OK;
 }
 

@@ -107,53 +107,6 @@ static void a_link_serves_one_at_a_time_each_way(void **state)
     graph_close(&program);
 }
 
-/* The all-reduce starts when the last rank is there and takes the table's time: 1100 bytes, 2 us. A kernel beside it is
- * slowed by 2: of 1000 ns from 10, 490 are done when the all-reduce starts at 510 (the kernel of rank 1 before it is of
- * 500 ns), the rest, 500, takes 1000. */
-static void collectives_wait_for_all_and_slow_kernels(void **state)
-{
-    struct program program;
-    (void)state;
-    machine.slowdown = (struct curve){1, {2}, {2}};
-    graph_open(&program, 2, 3, (int[]){0, 0, 1});
-    graph_kernel(&program, 0, 1000);              /* 10 */
-    graph_all_reduce(&program, 1, 0, 2, 0, 1100); /* 10 */
-    graph_kernel(&program, 2, 490);               /* 20 .. 510 */
-    graph_all_reduce(&program, 2, 1, 2, 0, 1100); /* 510 .. 2510 */
-    graph_kernel(&program, 2, 10);                /* .. 2520 */
-    play_one(&program);
-    assert_int_equal(result.makespan_ps, 2520 * NS);
-    assert_int_equal(result.device[0].engine.busy_ps, (500 + 1000) * NS);
-    assert_int_equal(result.device[0].collective_ps, 2000 * NS);
-    assert_int_equal(result.collective_ps, 2000 * NS);
-    assert_true(result.device[0].sent == 1100); /* 2 (n-1)/n of it, to each other */
-    check_conservation();
-    play_close(&result);
-    graph_close(&program);
-}
-
-/* With 2 ranks kernels lose nothing: 1000 ns from 10. With 4 they take 3 times as long from 20 on, when the all-reduce
- * begins: 2 ranks' 1 us + 1 us, times 1.5 for 2(n-1)/n of the bytes, ends at 2520; 2500 / 3 of the 990 that were left
- * are done by then, the kernel ends at 2676.667. */
-static void the_slowdown_is_that_of_the_ranks(void **state)
-{
-    struct program program;
-    (void)state;
-    machine.devices = 4;
-    machine.slowdown = (struct curve){2, {2, 4}, {1, 3}};
-    graph_open(&program, 1, 2, (int[]){0, 0});
-    graph_kernel(&program, 0, 1000);              /* 10 */
-    graph_all_reduce(&program, 1, 0, 2, 0, 1100); /* 20 */
-    for (int ranks = 2; ranks <= 4; ranks += 2) {
-        options.replicate = ranks;
-        play_one(&program);
-        assert_int_equal(result.device[0].engine.busy_ps, ranks == 2 ? 1000 * NS : 2666667);
-        check_conservation();
-        play_close(&result);
-    }
-    graph_close(&program);
-}
-
 /* Kernels take 1.5 times as long while two devices of a node compute. Device 0: 1000 ns from 10; device 2: 300 ns
  * from 20. Both compute from 20 to 470 (300 x 1.5): 10 + 300 of device 0's are done by then, the other 690 end at 1160.
  * Alone on two nodes they end at 1010 and 320. */
@@ -413,8 +366,6 @@ int main(void)
         cmocka_unit_test_setup(three_kernels_and_a_link, set_up),
         cmocka_unit_test_setup(streams_share_the_engine, set_up),
         cmocka_unit_test_setup(a_link_serves_one_at_a_time_each_way, set_up),
-        cmocka_unit_test_setup(collectives_wait_for_all_and_slow_kernels, set_up),
-        cmocka_unit_test_setup(the_slowdown_is_that_of_the_ranks, set_up),
         cmocka_unit_test_setup(devices_of_a_node_share_memory, set_up),
         cmocka_unit_test_setup(nodes_share_no_memory, set_up),
         cmocka_unit_test_setup(the_launch_lock_holds_launches_apart, set_up),
