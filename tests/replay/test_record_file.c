@@ -162,7 +162,19 @@ static void messages_name_place_found_and_expected(void **state)
     REFUSED(file.entries[4].mark = 6, "has the number 6");
 }
 
-/* How the run ended is known from version 3 on; that a step broke off can be seen in all. */
+static struct soft_record_entry begin_of_step(uint32_t step, uint64_t at)
+{
+    return (struct soft_record_entry){.kind = SOFT_RECORD_NOTE,
+                                      .thread = 1,
+                                      .device = -1,
+                                      .name = SAY_STEP_BEGIN,
+                                      .start_ns = at,
+                                      .end_ns = at,
+                                      .mark = step};
+}
+
+/* How the run ended is known from version 3 on; that a step broke off can be seen in all: at the end, or where the next
+ * one begins. */
 static void a_run_that_failed_is_refused(void **state)
 {
     (void)state;
@@ -170,6 +182,7 @@ static void a_run_that_failed_is_refused(void **state)
     REFUSED(file.entries[14].name = SAY_FORWARD, "has no setting exit_code, expected exit_code = 0");
     REFUSED(file.header.version = 2, "version (offset 8) is 2, expected 3: it has the setting exit_code");
     REFUSED(file.entries[13].name = SAY_PHASE, "entry 1: step 0 begins, expected that it ends too");
+    REFUSED(file.entries[12] = begin_of_step(1, 22), "entry 1: step 0 begins, expected that it ends too");
     struct small_record file = small_record();
     file.header.version = 2;
     file.entries[14].name = SAY_FORWARD;
