@@ -66,6 +66,7 @@ struct play_result {
     struct play_resource *link; /* [link_count] all links, ports, host paths and copy engines */
     size_t link_count;
     int64_t host_busy_ps;  /* of the busiest host thread */
+    int64_t host_work_ps;  /* the most own work of a host thread: the record's times `own_work` */
     int64_t lock_busy_ps;  /* of the busiest process's launch lock */
     int64_t collective_ps; /* sum of all collectives' durations, each counted once */
     uint64_t operations;   /* tasks and host operations played */

@@ -47,7 +47,7 @@ struct thread_run {
     uint32_t at;
     bool issued; /* the operation's time is running */
     int instance, next;
-    int64_t busy_ps, since_ps;
+    int64_t busy_ps, work_ps, since_ps; /* work_ps: of busy_ps, OP_WORK */
 };
 
 struct event_run {

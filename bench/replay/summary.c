@@ -158,5 +158,6 @@ void summarize(struct summary *summary, const struct play_result *result)
         summary->lock_share = (double)result->lock_busy_ps / (double)result->makespan_ps;
     }
     summary->collective_ms = ms(result->collective_ps) / steps;
+    summary->own_work_ms = ms(result->host_work_ps) / steps;
     name_bottleneck(summary, result);
 }

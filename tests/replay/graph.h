@@ -25,6 +25,8 @@ uint32_t graph_event(struct program *program, int stream, uint8_t mark);
 void graph_wait(struct program *program, int stream, uint32_t event);
 /* Rank `rank` of `ranks`, the sequence-th of the communicator: the others stand in other streams or programs. */
 void graph_all_reduce(struct program *program, int stream, int rank, int ranks, uint64_t sequence, double bytes);
+/* The thread works so long by itself, in the record. */
+void graph_work(struct program *program, int64_t ns);
 /* The thread waits for all of a stream's tasks so far; a step begins or ends. */
 void graph_sync(struct program *program, int stream);
 void graph_step(struct program *program, bool begin);

@@ -66,6 +66,30 @@ static void the_launch_lock_goes_round(void **state)
     graph_close(&program);
 }
 
+/* The host's own 300 ns come before its launch (10) only if the machine counts them, and times `own_work`; the launch
+ * lock is not held meanwhile. A second thread works for 100 ns and launches nothing. */
+static void the_hosts_own_work_counts_times_own_work(void **state)
+{
+    static const double factors[] = {0, 0.5, 1, 2};
+    struct program program;
+    (void)state;
+    graph_open(&program, 1, 1, (int[]){0});
+    graph_work(&program, 300);
+    graph_kernel(&program, 0, 50);
+    graph_thread(&program, 1);
+    graph_work(&program, 100);
+    for (int i = 0; i < 4; i++) {
+        machine.own_work = factors[i];
+        options.launch_lock_s = 90e-9;
+        assert_int_equal(play_ns(&program), (int64_t)(factors[i] * 300) + 100 + 50);
+        assert_int_equal(result.host_work_ps, (int64_t)(factors[i] * 300) * NS);
+        assert_int_equal(result.host_busy_ps, result.host_work_ps + 100 * NS);
+        assert_int_equal(result.lock_busy_ps, 100 * NS);
+    }
+    play_close(&result);
+    graph_close(&program);
+}
+
 /* Each process has a lock of its own: two ranks of one thread are not in each other's way. */
 static void each_process_has_its_lock(void **state)
 {
@@ -249,6 +273,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(the_launch_lock_goes_round, set_up),
+        cmocka_unit_test_setup(the_hosts_own_work_counts_times_own_work, set_up),
         cmocka_unit_test_setup(each_process_has_its_lock, set_up),
         cmocka_unit_test_setup(jobs_begin_when_given_and_end_when_joined, set_up),
         cmocka_unit_test_setup(a_copy_engine_does_one_at_a_time, set_up),

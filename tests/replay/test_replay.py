@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""replay from the trainers' own records: test_replay.py PROGRAMS REPLAY COLUMNS_H
+"""replay from the trainers' own records: test_replay.py PROGRAMS REPLAY COLUMNS_H MACHINES
 
 The same answer for every order of the files and every run; bytes as the trainers' ledger counts them; damaged files and
 wrong questions; rows with dpbench's columns; equal steps, however many there are."""
@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-PROGRAMS, REPLAY, COLUMNS_H = sys.argv[1:4]
+PROGRAMS, REPLAY, COLUMNS_H, MACHINES = sys.argv[1:5]
 FOLDER = tempfile.TemporaryDirectory()
 SMALL = ["--model", "mlp", "--device", "soft", "--shape-only", "--width", "64", "--depth", "3", "--warmup", "2"]
 
@@ -155,6 +155,20 @@ def check_rows():
     assert cells["strategy"] == "dp" and cells["gpus"] == "4" and cells["loss_last"] == "" and cells["run"] == ""
 
 
+def check_own_work():
+    """A machine with own_work says in every output that its times rest on the record's; one without says nothing."""
+    with open(os.path.join(MACHINES, "a100x8.ini")) as file, open(path("own.ini"), "w") as own:
+        own.write(re.sub(r"^own_work = 0\b", "own_work = 0.5", file.read(), flags=re.M))
+    for machine, factor, said in (("a100x8", 0, False), (path("own.ini"), 0.5, True)):
+        played = answer(path("p2p"), "--machine", machine)
+        assert played["own_work"] == factor and ("own_work=0.5" in played["variant"]) == said, played
+        assert played["own_work_ms"] > 0 if said else played["own_work_ms"] is None, played
+        text = replay(path("p2p"), "--machine", machine, "--csv", path("own.csv"))
+        assert ("times measured in the record" in text) == said, text
+    with open(path("own.csv"), newline="") as rows:
+        assert ["own_work=0.5" in line for line in rows.read().split("\r\n")] == [False, False, True, False]
+
+
 def check_growth():
     """What a step takes does not depend on how many there are."""
     counts = []
@@ -181,6 +195,7 @@ def main():
     check_refusals()
     check_failed_runs()
     check_rows()
+    check_own_work()
     check_growth()
 
 
