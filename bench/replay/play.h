@@ -36,7 +36,6 @@ void play_options_init(struct play_options *options);
 /* A thing that does one at a time: busy_ps + idle_ps = makespan. */
 struct play_resource {
     int64_t free_ps, busy_ps, idle_ps;
-    double bytes;
 };
 
 struct play_device {

@@ -87,7 +87,7 @@ static void engine_pace(struct simulation *simulation, int device)
         return;
     int64_t passed = simulation->now_ps - run->changed_ps;
     passed = passed / run->slow * 1000 + passed % run->slow * 1000 / run->slow;
-    run->remaining_ps -= passed < run->remaining_ps ? passed : run->remaining_ps;
+    run->remaining_ps -= passed; /* not below 0: the task's end, rounded down as this is, is not past */
     run->changed_ps = simulation->now_ps;
     engine_schedule(simulation, device);
 }
@@ -100,8 +100,7 @@ static void engine_count(struct simulation *simulation, int device, int change)
         return;
     simulation->computing[node] += change;
     for (int d = node * size; d < (node + 1) * size && d < simulation->device_count; d++)
-        if (d != device)
-            engine_pace(simulation, d);
+        engine_pace(simulation, d); /* the device itself runs nothing now */
 }
 
 static void engine_start(struct simulation *simulation, int device, int s)

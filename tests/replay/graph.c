@@ -120,6 +120,15 @@ void graph_sync(struct program *program, int stream)
     operation->number = program->streams[stream].count;
 }
 
+void graph_sync_event(struct program *program, uint32_t event)
+{
+    struct operation *operation = program_add_operation(&program->threads[current]);
+    if (!operation)
+        abort();
+    operation->kind = OP_WAIT_EVENT;
+    operation->number = event;
+}
+
 void graph_thread(struct program *program, int thread)
 {
     if (thread >= program->thread_count) {

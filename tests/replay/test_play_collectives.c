@@ -6,10 +6,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
 #include "graph.h"
+#include "sys/log.h"
 
 static struct machine machine;
 static struct play_options options;
@@ -133,6 +135,116 @@ static void of_two_collectives_the_one_that_slows_more_counts(void **state)
     }
 }
 
+/* ---- who moves what ------------------------------------------------------------------------------------------------
+ */
+
+/* On three devices, from or to device 1: bytes by pair, 3 is the host. */
+static void check_rooted(const char *operation, const double expected[4][4])
+{
+    struct program program;
+    graph_open(&program, 3, 3, (int[]){0, 1, 2});
+    all_reduce_on(&program, (int[]){0, 1, 2}, 3, 0, 100);
+    for (uint32_t i = 0; i < program.collective_count; i++) {
+        program.collectives[i].operation = operation;
+        program.collectives[i].root = 1;
+    }
+    play_one(&program);
+    for (int from = 0; from < 4; from++)
+        for (int to = 0; to < 4; to++)
+            assert_true(result.pair_bytes[from * 4 + to] == expected[from][to]);
+    play_close(&result);
+    graph_close(&program);
+}
+
+/* Along the ring from the root, which gets nothing; a reduce the other way. Without a root all links carry the same:
+ * 2/3 of what they gather, twice that to reduce all. */
+static void bytes_go_round_the_ring(void **state)
+{
+    const double part = 100 * (2.0 / 3), all = 100 * (4.0 / 3);
+    (void)state;
+    check_rooted("broadcast", (const double[4][4]){{0}, {[2] = 100}, {[0] = 100}});
+    check_rooted("reduce", (const double[4][4]){{[2] = 100}, {0}, {[1] = 100}});
+    check_rooted("all_gather", (const double[4][4]){{[1] = part}, {[2] = part}, {[0] = part}});
+    check_rooted("reduce_scatter", (const double[4][4]){{[1] = part}, {[2] = part}, {[0] = part}});
+    check_rooted("all_reduce", (const double[4][4]){{[1] = all}, {[2] = all}, {[0] = all}});
+}
+
+/* What the ranks call is one collective, or the records are not of one run. */
+static void ranks_that_disagree_are_an_error(void **state)
+{
+    static const char *const said[] = {"rank 0 of 2 calls all_reduce of 1100 bytes, expected rank 1 of 2",
+                                       "rank 1 of 3 calls all_reduce of 1100 bytes, expected rank 1 of 2",
+                                       "rank 1 of 2 calls all_reduce of 1108 bytes, expected rank 1 of 2, all_reduce",
+                                       "rank 1 of 2 calls reduce of 1100 bytes, expected rank 1 of 2, all_reduce",
+                                       "collective send, expected all_reduce, broadcast"};
+    (void)state;
+    for (int what = 0; what < 5; what++) {
+        struct program program;
+        const struct program *one = &program;
+        graph_open(&program, 2, 2, (int[]){0, 1});
+        all_reduce_on(&program, (int[]){0, 1}, 2, 0, 1100);
+        struct collective *second = &program.collectives[1];
+        second->rank = what == 0 ? 0 : 1;
+        second->ranks = what == 1 ? 3 : 2;
+        second->bytes = what == 2 ? 1108 : 1100;
+        second->operation = what == 3 ? "reduce" : second->operation;
+        if (what == 4)
+            program.collectives[0].operation = second->operation = "send";
+        assert_int_equal(play(&result, &one, 1, &machine, &options), 4);
+        if (!strstr(log_last_error(), said[what]))
+            fail_msg("\"%s\" is not in: %s", said[what], log_last_error());
+        play_close(&result);
+        graph_close(&program);
+    }
+}
+
+/* ---- what is hidden ------------------------------------------------------------------------------------------------
+ */
+
+/* Hidden is what a collective on another stream runs beside forward, loss and backward, each phase's own part:
+ *   stream 0 (marks)          stream 1                              hidden
+ *   kernel 10 .. 510          all-reduce 10 .. 2010   forward  500
+ *   kernel 510 .. 2510                                backward 2000   500 + 1500
+ *   all-reduce 2510 .. 4510                           exposed  2000
+ *   kernel 4510 .. 5010       all-reduce 4510 .. 6510 update   500   (no computing of the model's)
+ *   kernel 5010 .. 7010                               loss     3000   1500 (until 6510)
+ *   all-reduce 7010 .. 8010                                           (on the marks' own stream: not beside it) */
+static void hidden_is_what_runs_beside_computing(void **state)
+{
+    struct program program;
+    (void)state;
+    graph_open(&program, 1, 2, (int[]){0, 0});
+    graph_step(&program, true);
+    graph_event(&program, 0, MARK_BEGIN);
+    graph_kernel(&program, 0, 500);
+    graph_all_reduce(&program, 1, 0, 2, 0, 1100);
+    graph_event(&program, 0, MARK_PHASE + PLAY_FORWARD);
+    graph_kernel(&program, 0, 2000);
+    graph_event(&program, 0, MARK_PHASE + PLAY_BACKWARD);
+    graph_all_reduce(&program, 0, 0, 2, 1, 1100);
+    graph_wait(&program, 1, graph_event(&program, 0, MARK_PHASE + PLAY_ALLREDUCE_EXPOSED));
+    graph_all_reduce(&program, 1, 0, 2, 2, 1100);
+    graph_kernel(&program, 0, 500);
+    graph_event(&program, 0, MARK_PHASE + PLAY_UPDATE);
+    graph_kernel(&program, 0, 2000);
+    graph_all_reduce(&program, 0, 0, 2, 3, 100);
+    graph_event(&program, 0, MARK_PHASE + PLAY_LOSS);
+    graph_sync(&program, 0);
+    graph_step(&program, false);
+    options.replicate = 2;
+    play_one(&program);
+    const struct play_step *marks = &result.marks[0];
+    assert_int_equal(marks->phase_ps[PLAY_FORWARD], 510 * NS);
+    assert_int_equal(marks->phase_ps[PLAY_BACKWARD], 2000 * NS);
+    assert_int_equal(marks->phase_ps[PLAY_ALLREDUCE_EXPOSED], 2000 * NS);
+    assert_int_equal(marks->phase_ps[PLAY_UPDATE], 500 * NS);
+    assert_int_equal(marks->phase_ps[PLAY_LOSS], 3000 * NS);
+    assert_int_equal(marks->hidden_ps, (500 + 1500 + 1500) * NS);
+    assert_int_equal(result.device[0].collective_ps, 7000 * NS);
+    play_close(&result);
+    graph_close(&program);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -140,6 +252,9 @@ int main(void)
         cmocka_unit_test_setup(the_slowdown_is_that_of_the_ranks, set_up),
         cmocka_unit_test_setup(each_collective_slows_by_its_own_ranks, set_up),
         cmocka_unit_test_setup(of_two_collectives_the_one_that_slows_more_counts, set_up),
+        cmocka_unit_test_setup(bytes_go_round_the_ring, set_up),
+        cmocka_unit_test_setup(ranks_that_disagree_are_an_error, set_up),
+        cmocka_unit_test_setup(hidden_is_what_runs_beside_computing, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,6 +64,80 @@ static void a_good_file_is_read(void **state)
     assert_string_equal(program.streams[0].tasks[0].name, "kernel");
     assert_int_equal(program.streams[0].tasks[0].range, PLAY_FORWARD);
     assert_true(program.collectives[0].bytes == 40);
+    program_close(&program);
+    record_close(&record);
+}
+
+/* A thread's own work: each piece's ns. */
+static void check_work(const struct thread_list *list, const char *expected)
+{
+    char text[64] = "";
+    for (uint32_t i = 0; i < list->count; i++)
+        if (list->operations[i].kind == OP_WORK)
+            snprintf(text + strlen(text), sizeof(text) - strlen(text), "%d ", (int)(list->operations[i].ps / 1000));
+    assert_string_equal(text, expected);
+}
+
+/* Own work is what lies between a thread's calls and notes: 10 .. 11 before the launch (11 .. 13), 13 .. 18 before the
+ * job is given, 21 .. 24 behind it; the other thread's 19 .. 20. Not where a thread slept for a job or a lock. */
+static void own_work_is_what_lies_between_calls(void **state)
+{
+    (void)state;
+    for (int locked = 0; locked < 2; locked++) {
+        struct small_record file = small_record();
+        struct record_file record;
+        struct program program;
+        file.entries[12].kind = locked ? SOFT_RECORD_LOCK_WAIT : SOFT_RECORD_HOST_WAIT; /* 22 .. 23 */
+        small_record_seal(&file);
+        assert_int_equal(record_parse(&record, "test", &file, sizeof(file)), 0);
+        assert_int_equal(program_build(&program, &record), 0);
+        assert_int_equal(program.thread_count, 2);
+        check_work(&program.threads[0], locked ? "1 5 2 " : "1 5 3 ");
+        check_work(&program.threads[1], "1 ");
+        program_close(&program);
+        record_close(&record);
+    }
+}
+
+/* A record's wait is for the first `task` tasks of a stream: of how many of the window's tasks that is; -1: of none. */
+static int tasks_waited_for(uint16_t stream, uint64_t task)
+{
+    struct small_record file = small_record();
+    struct record_file record;
+    struct program program;
+    int tasks = -1;
+    file.entries[12].stream = stream;
+    file.entries[12].task = task;
+    small_record_seal(&file);
+    assert_int_equal(record_parse(&record, "test", &file, sizeof(file)), 0);
+    assert_int_equal(program_build(&program, &record), 0);
+    for (uint32_t i = 0; i < program.threads[0].count; i++)
+        if (program.threads[0].operations[i].kind == OP_WAIT_STREAM)
+            tasks = (int)program.threads[0].operations[i].number;
+    program_close(&program);
+    record_close(&record);
+    return tasks;
+}
+
+/* Stream 1 has the tasks 3, 4 and 5 here, those before lie before the window and are done. What is enqueued behind the
+ * last step's end is not played. */
+static void what_lies_outside_the_steps_is_left_out(void **state)
+{
+    (void)state;
+    assert_int_equal(tasks_waited_for(1, 2), -1);
+    assert_int_equal(tasks_waited_for(1, 3), -1);
+    assert_int_equal(tasks_waited_for(1, 4), 1);
+    assert_int_equal(tasks_waited_for(1, 6), 3);
+    assert_int_equal(tasks_waited_for(1, 9), 3);
+    struct small_record file = small_record();
+    struct record_file record;
+    struct program program;
+    file.entries[7].enqueued_ns = 30;
+    small_record_seal(&file);
+    assert_int_equal(record_parse(&record, "test", &file, sizeof(file)), 0);
+    assert_int_equal(program_build(&program, &record), 0);
+    assert_int_equal(program.streams[0].count, 3);
+    assert_int_equal(program.streams[1].count, 1);
     program_close(&program);
     record_close(&record);
 }
@@ -197,6 +272,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_good_file_is_read),
+        cmocka_unit_test(own_work_is_what_lies_between_calls),
+        cmocka_unit_test(what_lies_outside_the_steps_is_left_out),
         cmocka_unit_test(every_cut_is_seen),
         cmocka_unit_test(every_flipped_bit_is_seen),
         cmocka_unit_test(liars_do_no_harm),
