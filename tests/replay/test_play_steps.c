@@ -64,26 +64,29 @@ static void steps_are_those_that_all_ranks_have(void **state)
 {
     struct program programs[2];
     (void)state;
-    for (int rank = 0; rank < 2; rank++) {
-        graph_open(&programs[rank], 1, 1, (int[]){0});
-        programs[rank].rank = rank;
-        for (int step = 0; step < 2 - rank; step++) {
-            graph_step(&programs[rank], true);
-            graph_event(&programs[rank], 0, MARK_BEGIN);
-            graph_kernel(&programs[rank], 0, 100);
-            graph_event(&programs[rank], 0, MARK_PHASE + PLAY_FORWARD);
-            graph_sync(&programs[rank], 0);
-            graph_step(&programs[rank], false);
+    for (int longer = 0; longer < 2; longer++) {
+        for (int rank = 0; rank < 2; rank++) {
+            graph_open(&programs[rank], 1, 1, (int[]){0});
+            programs[rank].rank = rank;
+            for (int step = 0; step < 1 + (rank == longer); step++) {
+                graph_step(&programs[rank], true);
+                graph_event(&programs[rank], 0, MARK_BEGIN);
+                graph_kernel(&programs[rank], 0, 100);
+                graph_event(&programs[rank], 0, MARK_PHASE + PLAY_FORWARD);
+                graph_sync(&programs[rank], 0);
+                graph_step(&programs[rank], false);
+            }
         }
+        const struct program *both[] = {&programs[0], &programs[1]};
+        assert_int_equal(play(&result, both, 2, &machine, &options), 0);
+        assert_int_equal(result.steps, 1);
+        assert_int_equal(result.step_ps[0], 110 * NS);
+        assert_int_equal(result.marks[longer].phase_ps[PLAY_FORWARD], 110 * NS);
+        assert_int_equal(result.makespan_ps, 220 * NS);
+        play_close(&result);
+        graph_close(&programs[0]);
+        graph_close(&programs[1]);
     }
-    assert_int_equal(play(&result, (const struct program *[]){&programs[0], &programs[1]}, 2, &machine, &options), 0);
-    assert_int_equal(result.steps, 1);
-    assert_int_equal(result.step_ps[0], 110 * NS);
-    assert_int_equal(result.marks[0].phase_ps[PLAY_FORWARD], 110 * NS);
-    assert_int_equal(result.makespan_ps, 220 * NS);
-    play_close(&result);
-    graph_close(&programs[0]);
-    graph_close(&programs[1]);
 }
 
 static void jitter_is_drawn_from_its_seed(void **state)
