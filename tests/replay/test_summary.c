@@ -90,6 +90,26 @@ static void the_slowest_device_is_the_one_waited_for(void **state)
     assert_int_equal(summary.slowest_device, 0);
 }
 
+/* Shares of the makespan: 20 and 60 of 100 ms. Links between devices by bytes a step, the host's (number 2) apart. */
+static void devices_and_links_by_their_use(void **state)
+{
+    struct summary summary;
+    double pair_bytes[3 * 3] = {[0 * 3 + 1] = 3 << 20, [1 * 3 + 0] = 6 << 20, [2 * 3 + 0] = 9 << 20};
+    (void)state;
+    made.result.pair_bytes = pair_bytes;
+    made.device[0] = (struct play_device){.engine = {.busy_ps = 20 * MS}, .sent = 3 << 20};
+    made.device[1] = (struct play_device){.engine = {.busy_ps = 60 * MS}, .sent = 6 << 20};
+    made.result.steps = 2;
+    summarize(&summary, &made.result);
+    assert_true(summary.util_mean > 0.399999 && summary.util_mean < 0.400001);
+    assert_true(summary.util_device0 == 0.2 && summary.util_most == 0.6 && summary.busiest_device == 1);
+    assert_true(summary.busiest_from == 1 && summary.busiest_to == 0 && summary.busiest_link_mib == 3);
+    assert_true(summary.comm_mib == 4.5);
+    made.result.pair_bytes = NULL; /* too many devices: what each sent */
+    summarize(&summary, &made.result);
+    assert_true(summary.busiest_from == -1 && summary.busiest_link_mib == 3);
+}
+
 static void check_bottleneck(const char *expected)
 {
     struct summary summary;
@@ -118,6 +138,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(the_step_is_the_lower_median, set_up),
         cmocka_unit_test_setup(the_slowest_device_is_the_one_waited_for, set_up),
+        cmocka_unit_test_setup(devices_and_links_by_their_use, set_up),
         cmocka_unit_test_setup(the_bottleneck_is_what_takes_longest, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
