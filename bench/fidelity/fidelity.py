@@ -122,7 +122,7 @@ def gpt2_titan(room):
 def resnet50_examples(room):
     """NVIDIA DeepLearningExamples ResNet-50, NGC 21.03: images/s on 1 and 8 GPUs."""
     for name, machine, batch, precision, one, eight in (
-            ("DGX-1 fp32", "v100x8", 128, "fp32", 367, 2855), ("DGX-1 AMP", "v100x8", 256, "fp16", 1200, 8322),
+            ("DGX-1 fp32", "v100x8", 112, "fp32", 367, 2855), ("DGX-1 AMP", "v100x8", 256, "fp16", 1200, 8322),
             ("DGX A100 TF32", "a100x8", 256, "fp32", 938, 7248), ("DGX A100 AMP", "a100x8", 256, "fp16", 2470, 16621)):
         ladder = "DeepLearningExamples resnet50, " + name
         model = ["--model", "resnet50", "--batch-per-gpu", str(batch), "--precision", precision]

@@ -43,7 +43,7 @@ int64_t cost_compute(const struct machine *machine, const struct what_if *what_i
 {
     double moved = task->kind == TASK_COPY ? 2 * task->bytes : task->bytes; /* a copy reads and writes */
     double seconds = moved / machine->memory_bytes_per_s, work = 0;
-    if (task->kind == TASK_PRODUCT && task->flops > 0)
+    if (task->kind == TASK_PRODUCT)
         work = product_seconds(machine, task);
     else if (machine->vector_flops_per_s > 0)
         work = task->flops / machine->vector_flops_per_s;

@@ -61,14 +61,30 @@ static const char *find_missing_type(const struct report *report)
     return missing;
 }
 
+static void add_variant(struct report *report, const char *text)
+{
+    size_t used = strlen(report->variant);
+    if (*text)
+        snprintf(report->variant + used, sizeof(report->variant) - used, "%s%s", used ? ";" : "", text);
+}
+
+/* The record's, the question's, and that the row rests on times that were measured, if it does. */
+static void fill_variant(struct report *report)
+{
+    char text[256];
+    add_variant(report, program_setting(report->study->by_rank[0], "variant", ""));
+    question_variant(report->question, text, sizeof(text));
+    add_variant(report, text);
+    snprintf(text, sizeof(text), "own_work=%.10g", report->machine->own_work);
+    if (report->machine->own_work > 0)
+        add_variant(report, text);
+}
+
 static void fill(struct report *report)
 {
     const struct program *program = report->study->by_rank[0];
     int replicate = report->question->play.replicate;
-    const char *recorded = program_setting(program, "variant", "");
-    char asked[256];
-    question_variant(report->question, asked, sizeof(asked));
-    snprintf(report->variant, sizeof(report->variant), "%s%s%s", recorded, *recorded && *asked ? ";" : "", asked);
+    fill_variant(report);
     report->gpus = replicate;
     for (int i = 0; i < report->study->count && !replicate; i++)
         report->gpus += report->study->by_rank[i]->devices;

@@ -77,7 +77,8 @@ static int open_arrays(struct simulation *simulation)
     for (int i = 0; i < simulation->job_count; i++)
         simulation->jobs[i].threads = simulation->jobs[i].joining = NOBODY;
     for (int i = 0; i < simulation->device_count; i++)
-        simulation->devices[i].running = simulation->devices[i].first = simulation->devices[i].mark_stream = NOBODY;
+        simulation->devices[i].running = simulation->devices[i].first = simulation->devices[i].collectives =
+            simulation->devices[i].mark_stream = NOBODY;
     return EXIT_OK;
 }
 
@@ -238,9 +239,11 @@ static void settle(struct simulation *simulation)
         resource_take(&result->device[d].engine, result->makespan_ps, result->makespan_ps);
     for (size_t i = 0; i < result->link_count; i++)
         resource_take(&result->link[i], result->makespan_ps, result->makespan_ps);
-    for (int t = 0; t < simulation->thread_count; t++)
-        if (simulation->threads[t].busy_ps > result->host_busy_ps)
-            result->host_busy_ps = simulation->threads[t].busy_ps;
+    for (int t = 0; t < simulation->thread_count; t++) {
+        const struct thread_run *thread = &simulation->threads[t];
+        result->host_busy_ps = thread->busy_ps > result->host_busy_ps ? thread->busy_ps : result->host_busy_ps;
+        result->host_work_ps = thread->work_ps > result->host_work_ps ? thread->work_ps : result->host_work_ps;
+    }
     for (int i = 0; i < simulation->instance_count; i++)
         if (simulation->instances[i].lock_busy_ps > result->lock_busy_ps)
             result->lock_busy_ps = simulation->instances[i].lock_busy_ps;

@@ -36,7 +36,6 @@ void play_options_init(struct play_options *options);
 /* A thing that does one at a time: busy_ps + idle_ps = makespan. */
 struct play_resource {
     int64_t free_ps, busy_ps, idle_ps;
-    double bytes;
 };
 
 struct play_device {
@@ -66,6 +65,7 @@ struct play_result {
     struct play_resource *link; /* [link_count] all links, ports, host paths and copy engines */
     size_t link_count;
     int64_t host_busy_ps;  /* of the busiest host thread */
+    int64_t host_work_ps;  /* the most own work of a host thread: the record's times `own_work` */
     int64_t lock_busy_ps;  /* of the busiest process's launch lock */
     int64_t collective_ps; /* sum of all collectives' durations, each counted once */
     uint64_t operations;   /* tasks and host operations played */

@@ -41,9 +41,9 @@ static int group_open(struct simulation *simulation, int group, const struct mem
                   member->path, collective->operation);
         return EXIT_BAD_FILE;
     }
-    simulation->most_ranks = ranks > simulation->most_ranks ? ranks : simulation->most_ranks;
     run->duration_ps = exact_ps(
         collective_seconds(simulation->machine, &simulation->options->what_if, run->operation, ranks, run->bytes));
+    run->slowdown = (int64_t)(collective_slowdown(simulation->machine, ranks) * 1000 + 0.5);
     return EXIT_OK;
 }
 

@@ -72,6 +72,7 @@ static int64_t end_of(struct simulation *simulation, struct thread_run *thread)
     int64_t start = simulation->now_ps, cost = 0;
     if (operation->kind == OP_WORK) {
         cost = exact_ps(exact_seconds(operation->ps) * simulation->machine->own_work);
+        thread->work_ps += cost;
     } else {
         const struct stream_run *stream =
             &simulation->streams[simulation->instances[thread->instance].streams + operation->stream];

@@ -104,10 +104,8 @@ int64_t links_take(struct simulation *simulation, int from, int to, double bytes
         start = path[i]->free_ps > start ? path[i]->free_ps : start;
     if (play_too_late(simulation, start + duration))
         return start;
-    for (int i = 0; i < parts; i++) {
+    for (int i = 0; i < parts; i++)
         resource_take(path[i], start, start + duration);
-        path[i]->bytes += bytes;
-    }
     links_count(simulation, from, to, bytes);
     *start_ps = start;
     return start + duration;

@@ -47,7 +47,7 @@ struct thread_run {
     uint32_t at;
     bool issued; /* the operation's time is running */
     int instance, next;
-    int64_t busy_ps, since_ps;
+    int64_t busy_ps, work_ps, since_ps; /* work_ps: of busy_ps, OP_WORK */
 };
 
 struct event_run {
@@ -67,14 +67,14 @@ struct group_run { /* a collective over its ranks */
     enum collective_operation operation;
     int ranks, root, arrived, streams;
     double bytes;
-    int64_t duration_ps;
+    int64_t duration_ps, slowdown; /* slowdown: of kernels beside it, in thousandths */
 };
 
 struct device_run {
     int running, first, last; /* streams: on the engine, and the line behind it */
     int64_t remaining_ps;     /* of the running task at full speed */
     int64_t changed_ps, slow; /* slow: thousandths of the full speed's time that it takes, since changed_ps */
-    int collectives;          /* running here */
+    int collectives;          /* first of the streams whose collective runs here, by stream_run.next */
     int beside;               /* of them, on another stream than the marks' */
     int mark_stream;
     int64_t mark_ps, beside_ps, beside_since_ps, collective_since_ps;
@@ -104,10 +104,8 @@ struct simulation {
     int instance_count, stream_count, thread_count, event_count, job_count, group_count, device_count, cost_count;
     struct play_queue queue;
     int *by_rank; /* [largest collective's ranks] devices, while one is counted */
-    int64_t now_ps;
-    int most_ranks;             /* of any collective */
-    int64_t start_ps, slowdown; /* slowdown in thousandths, for most_ranks */
-    int *computing;             /* [node] devices whose engine is taken; NULL: they do not slow each other */
+    int64_t now_ps, start_ps;
+    int *computing; /* [node] devices whose engine is taken; NULL: they do not slow each other */
     int64_t crowd[2][MACHINE_MAX_DEVICES + 1]; /* [product][computing] thousandths */
     int64_t enqueue_ps[TASK_COLLECTIVE + 1], sync_ps, lock_ps;
     int status;

@@ -15,6 +15,13 @@ static const struct task *task_of(const struct stream_run *stream)
     return &stream->list->tasks[stream->head];
 }
 
+/* Of the collective that stands at the stream's head. */
+static struct group_run *group_of(const struct simulation *simulation, const struct stream_run *stream)
+{
+    const struct instance *instance = &simulation->instances[stream->instance];
+    return &simulation->groups[simulation->group_of[instance->groups + (int)task_of(stream)->number]];
+}
+
 static void keep_span(struct simulation *simulation, const struct stream_run *stream, int64_t start_ps)
 {
     const struct task *task = task_of(stream);
@@ -30,7 +37,6 @@ int engines_open(struct simulation *simulation)
 {
     const struct machine *machine = simulation->machine;
     const struct curve *curves[2] = {&machine->crowd_memory, &machine->crowd_products};
-    simulation->slowdown = (int64_t)(collective_slowdown(machine, simulation->most_ranks) * 1000 + 0.5);
     for (int product = 0; product < 2; product++)
         for (int count = 0; count <= machine->devices; count++)
             simulation->crowd[product][count] = count > 1 && curves[product]->count
@@ -43,10 +49,21 @@ int engines_open(struct simulation *simulation)
     return simulation->computing ? EXIT_OK : EXIT_RESOURCE;
 }
 
+/* Of the collectives that run on the device, the one that slows most counts. */
+static int64_t collectives_slow(const struct simulation *simulation, const struct device_run *run)
+{
+    int64_t slow = 1000;
+    for (int s = run->collectives; s != NOBODY; s = simulation->streams[s].next) {
+        int64_t own = group_of(simulation, &simulation->streams[s])->slowdown;
+        slow = own > slow ? own : slow;
+    }
+    return slow;
+}
+
 static int64_t engine_slow(const struct simulation *simulation, int device)
 {
     const struct device_run *run = &simulation->devices[device];
-    int64_t slow = run->collectives ? simulation->slowdown : 1000;
+    int64_t slow = collectives_slow(simulation, run);
     if (!simulation->computing)
         return slow;
     int product = task_of(&simulation->streams[run->running])->kind == TASK_PRODUCT;
@@ -70,7 +87,7 @@ static void engine_pace(struct simulation *simulation, int device)
         return;
     int64_t passed = simulation->now_ps - run->changed_ps;
     passed = passed / run->slow * 1000 + passed % run->slow * 1000 / run->slow;
-    run->remaining_ps -= passed < run->remaining_ps ? passed : run->remaining_ps;
+    run->remaining_ps -= passed; /* not below 0: the task's end, rounded down as this is, is not past */
     run->changed_ps = simulation->now_ps;
     engine_schedule(simulation, device);
 }
@@ -83,8 +100,7 @@ static void engine_count(struct simulation *simulation, int device, int change)
         return;
     simulation->computing[node] += change;
     for (int d = node * size; d < (node + 1) * size && d < simulation->device_count; d++)
-        if (d != device)
-            engine_pace(simulation, d);
+        engine_pace(simulation, d); /* the device itself runs nothing now */
 }
 
 static void engine_start(struct simulation *simulation, int device, int s)
@@ -142,13 +158,14 @@ static void collective_begin(struct simulation *simulation, int s)
 {
     struct stream_run *stream = &simulation->streams[s];
     struct device_run *run = &simulation->devices[stream->device];
-    if (run->collectives == 0)
+    if (run->collectives == NOBODY)
         run->collective_since_ps = simulation->now_ps;
     if (s != run->mark_stream && run->beside++ == 0)
         run->beside_since_ps = simulation->now_ps;
     stream->since_ps = simulation->now_ps;
     stream->state = STREAM_RUNNING;
-    run->collectives++;
+    stream->next = run->collectives;
+    run->collectives = s;
     engine_pace(simulation, stream->device);
 }
 
@@ -158,9 +175,12 @@ static void collective_end(struct simulation *simulation, int s)
     struct device_run *run = &simulation->devices[stream->device];
     if (s != run->mark_stream && --run->beside == 0)
         run->beside_ps += simulation->now_ps - run->beside_since_ps;
-    if (run->collectives == 1)
+    int *link = &run->collectives;
+    while (*link != s)
+        link = &simulation->streams[*link].next;
+    *link = stream->next;
+    if (run->collectives == NOBODY)
         simulation->result->device[stream->device].collective_ps += simulation->now_ps - run->collective_since_ps;
-    run->collectives--;
     engine_pace(simulation, stream->device);
 }
 
@@ -168,9 +188,7 @@ static void collective_end(struct simulation *simulation, int s)
 static void collective_arrive(struct simulation *simulation, int s)
 {
     struct stream_run *stream = &simulation->streams[s];
-    const struct instance *instance = &simulation->instances[stream->instance];
-    struct group_run *group =
-        &simulation->groups[simulation->group_of[instance->groups + (int)task_of(stream)->number]];
+    struct group_run *group = group_of(simulation, stream);
     stream->state = STREAM_BLOCKED;
     stream->next = group->streams;
     group->streams = s;
@@ -179,7 +197,8 @@ static void collective_arrive(struct simulation *simulation, int s)
     int64_t end = simulation->now_ps + group->duration_ps;
     simulation->result->collective_ps += group->duration_ps;
     links_count_collective(simulation, group);
-    for (int member = group->streams; member != NOBODY; member = simulation->streams[member].next) {
+    for (int member = group->streams, next; member != NOBODY; member = next) {
+        next = simulation->streams[member].next;
         collective_begin(simulation, member);
         play_queue_set(&simulation->queue, member, end);
     }

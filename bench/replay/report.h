@@ -20,7 +20,7 @@ struct report {
     double alpha_beta_ms; /* the step by the teaching model; NAN: no collective */
     int gpus;
     double global_batch;      /* samples of a step; NAN: the record does not say */
-    char variant[512];        /* the record's and the question's */
+    char variant[512];        /* the record's and the question's; own_work=X: host times of the record are in it */
     const char *missing_type; /* the machine has no rate for products of this type: fp32's is used; NULL: none */
     bool fits;                /* in the devices' memory; true where the record does not say */
 };

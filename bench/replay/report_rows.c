@@ -233,6 +233,8 @@ static void print_json(const struct report *report, FILE *out)
     json_number(out, "exposed_ms", report->summary.exposed_ms);
     json_number(out, "collective_ms", report->summary.collective_ms);
     json_number(out, "alpha_beta_step_ms", report->alpha_beta_ms);
+    json_number(out, "own_work", report->machine->own_work);
+    json_number(out, "own_work_ms", report->machine->own_work > 0 ? report->summary.own_work_ms : NAN);
     json_text(out, "bottleneck", report->summary.bottleneck);
     json_end(out);
     for (int s = 0; s < result->steps; s++) {

@@ -79,6 +79,25 @@ static void say_busiest(const struct summary *summary, FILE *out)
         fprintf(out, "busiest pair   none: no bytes between devices\n");
 }
 
+/* What has to be known before the figures are read. */
+static void say_conditions(const struct report *report, FILE *out)
+{
+    if (report->question->play.launch_lock_s > 0)
+        fprintf(out, "emulation      a launch lock of %.10g us: no CUDA program in C has one\n",
+                report->question->play.launch_lock_s * 1e6);
+    if (report->machine->own_work > 0)
+        fprintf(out,
+                "rests on       times measured in the record: %.3f ms a step of a host thread's own work (own_work = "
+                "%.10g); another record of the same command has other times\n",
+                report->summary.own_work_ms, report->machine->own_work);
+    if (!report->fits)
+        fprintf(out, "memory         does not fit: a device of this machine has %.0f MiB\n",
+                report->machine->memory_bytes / MIB);
+    if (report->missing_type)
+        fprintf(out, "products       in %s: the machine file has no rate for it, fp32's is used\n",
+                report->missing_type);
+}
+
 void report_screen(const struct report *report, FILE *out)
 {
     const struct summary *summary = &report->summary;
@@ -87,15 +106,7 @@ void report_screen(const struct report *report, FILE *out)
     fprintf(out, "run            %s, %s, %d devices%s%s\n", program_setting(program, "strategy", "unknown strategy"),
             program_setting(program, "model", "unknown model"), report->gpus, report->variant[0] ? ", " : "",
             report->variant);
-    if (report->question->play.launch_lock_s > 0)
-        fprintf(out, "emulation      a launch lock of %.10g us: no CUDA program in C has one\n",
-                report->question->play.launch_lock_s * 1e6);
-    if (!report->fits)
-        fprintf(out, "memory         does not fit: a device of this machine has %.0f MiB\n",
-                report->machine->memory_bytes / MIB);
-    if (report->missing_type)
-        fprintf(out, "products       in %s: the machine file has no rate for it, fp32's is used\n",
-                report->missing_type);
+    say_conditions(report, out);
     fprintf(out, "step           %.3f ms (%s of %d)\n", summary->step_ms, summary->steps ? "median" : "all the record",
             summary->steps);
     if (!isnan(report->global_batch) && summary->step_ms > 0)

@@ -107,7 +107,7 @@ static void use_of_links(struct summary *summary, const struct play_result *resu
     for (size_t from = 0; from < n && result->pair_bytes; from++)
         for (size_t to = 0; to < n; to++) {
             double mib = result->pair_bytes[from * (n + 1) + to] / MIB / steps;
-            if (from == to || mib <= summary->busiest_link_mib)
+            if (mib <= summary->busiest_link_mib)
                 continue;
             summary->busiest_link_mib = mib;
             summary->busiest_from = (int)from;
@@ -158,5 +158,6 @@ void summarize(struct summary *summary, const struct play_result *result)
         summary->lock_share = (double)result->lock_busy_ps / (double)result->makespan_ps;
     }
     summary->collective_ms = ms(result->collective_ps) / steps;
+    summary->own_work_ms = ms(result->host_work_ps) / steps;
     name_bottleneck(summary, result);
 }

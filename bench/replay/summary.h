@@ -20,6 +20,7 @@ struct summary {
     int busiest_from, busiest_to;  /* -1: not known by pair (too many devices) */
     double host_share, lock_share; /* of the makespan: the busiest host thread, the launch lock */
     double collective_ms;          /* a step */
+    double own_work_ms;            /* a step: the most own work of a host thread, from the record's measured times */
     char bottleneck[160];
 };
 #define NOBODY_SLOWEST (-1)

@@ -101,6 +101,15 @@ void graph_all_reduce(struct program *program, int stream, int rank, int ranks, 
                                                                             .ranks = ranks};
 }
 
+void graph_work(struct program *program, int64_t ns)
+{
+    struct operation *operation = program_add_operation(&program->threads[current]);
+    if (!operation)
+        abort();
+    operation->kind = OP_WORK;
+    operation->ps = ns * NS;
+}
+
 void graph_sync(struct program *program, int stream)
 {
     struct operation *operation = program_add_operation(&program->threads[current]);
@@ -109,6 +118,15 @@ void graph_sync(struct program *program, int stream)
     operation->kind = OP_WAIT_STREAM;
     operation->stream = (uint16_t)stream;
     operation->number = program->streams[stream].count;
+}
+
+void graph_sync_event(struct program *program, uint32_t event)
+{
+    struct operation *operation = program_add_operation(&program->threads[current]);
+    if (!operation)
+        abort();
+    operation->kind = OP_WAIT_EVENT;
+    operation->number = event;
 }
 
 void graph_thread(struct program *program, int thread)

@@ -25,8 +25,11 @@ uint32_t graph_event(struct program *program, int stream, uint8_t mark);
 void graph_wait(struct program *program, int stream, uint32_t event);
 /* Rank `rank` of `ranks`, the sequence-th of the communicator: the others stand in other streams or programs. */
 void graph_all_reduce(struct program *program, int stream, int rank, int ranks, uint64_t sequence, double bytes);
-/* The thread waits for all of a stream's tasks so far; a step begins or ends. */
+/* The thread works so long by itself, in the record. */
+void graph_work(struct program *program, int64_t ns);
+/* The thread waits for all of a stream's tasks so far, or for an event; a step begins or ends. */
 void graph_sync(struct program *program, int stream);
+void graph_sync_event(struct program *program, uint32_t event);
 void graph_step(struct program *program, bool begin);
 
 #define NS INT64_C(1000)

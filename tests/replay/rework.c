@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * rework SEED FILE OUT: a record as another run of the same command might have written it. What a run may change is
- * drawn anew: the numbers of DP's threads, of events, of collectives, of communicators and of strings; how long
- * everything took; and how the calls of DP's threads lie between each other while a job runs. What it may not change
- * stays: each thread's calls in their order, what it enqueued, and what it waited for.
+ * rework SEED FILE OUT [TIMES]: a record as another run of the same command might have written it. What a run may
+ * change is drawn anew: the numbers of DP's threads, of events, of collectives, of communicators and of strings; how
+ * long everything took; and how the calls of DP's threads lie between each other while a job runs. What it may not
+ * change stays: each thread's calls in their order, what it enqueued, and what it waited for. With TIMES the host
+ * threads' times are not drawn: that run was so many times as slow.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -139,6 +140,18 @@ static void stretch(void)
     }
     free(old);
     free(new);
+}
+
+static void slow_down(struct soft_record_entry *entries, uint64_t count, uint64_t times)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        struct soft_record_entry *entry = &entries[i];
+        if (entry->kind == SOFT_RECORD_FACTS)
+            continue;
+        entry->start_ns *= times;
+        entry->end_ns *= times;
+        entry->enqueued_ns *= times;
+    }
 }
 
 /* From job_give to job_join of the main thread. */
@@ -288,14 +301,18 @@ static uint32_t main_thread_of(const struct record_file *record)
     exit(EXIT_BAD_FILE);
 }
 
-static void rework(const struct record_file *record, struct soft_record_header *header)
+static void rework(const struct record_file *record, struct soft_record_header *header, uint64_t times)
 {
     char *text = (char *)(header + 1);
     struct soft_record_entry *entries = (void *)(text + header->string_bytes);
-    collect_moments(record, entries);
-    find_jobs(record, entries);
-    stretch();
-    scatter_jobs(record, entries);
+    if (times) {
+        slow_down(entries, record->count, times);
+    } else {
+        collect_moments(record, entries);
+        find_jobs(record, entries);
+        stretch();
+        scatter_jobs(record, entries);
+    }
     redraw_runs(entries, record->count);
     renumber(entries, record->count, main_thread_of(record));
     reorder_strings(record, text, entries);
@@ -309,7 +326,7 @@ int main(int argc, char **argv)
     void *data = NULL;
     size_t bytes = 0;
     log_set_program("rework");
-    if (argc != 4)
+    if (argc < 4 || argc > 5)
         return EXIT_USAGE;
     seed = strtoull(argv[1], NULL, 10);
     int status = record_load(&record, argv[2]);
@@ -317,7 +334,7 @@ int main(int argc, char **argv)
     if (status)
         return status;
     struct soft_record_header *header = data;
-    rework(&record, header);
+    rework(&record, header, argc > 4 ? strtoull(argv[4], NULL, 10) : 0);
     header->checksum = checksum(CHECKSUM_SEED, header + 1, bytes - sizeof(*header));
     status = file_write_atomic(argv[3], data, bytes);
     record_close(&record);

@@ -181,6 +181,36 @@ static void time_work_and_bytes_are_conserved(void **state)
     assert_true(locked > SEEDS / 2 && all_reduced > SEEDS); /* the laws were tried on them */
 }
 
+/* ---- the queue -----------------------------------------------------------------------------------------------------
+ */
+
+/* Actors put in, moved to earlier and later times and taken out at random: always the earliest one is next, at one time
+ * the smallest number. */
+static void the_queue_gives_the_earliest(void **state)
+{
+    enum { ACTORS = 40 };
+    struct play_queue queue;
+    int64_t at[ACTORS];
+    (void)state;
+    assert_int_equal(play_queue_open(&queue, ACTORS), 0);
+    for (int i = 0; i < ACTORS; i++)
+        at[i] = INT64_MAX;
+    for (uint64_t i = 0; i < 20000; i++) {
+        int actor = (int)(draw(7, 2 * i) % ACTORS), next = NOBODY;
+        if (draw(7, 2 * i + 1) % 4) {
+            at[actor] = draw(7, 2 * i + 1) % 50;
+            play_queue_set(&queue, actor, at[actor]);
+            continue;
+        }
+        for (int k = ACTORS - 1; k >= 0; k--)
+            next = at[k] != INT64_MAX && (next == NOBODY || at[k] <= at[next]) ? k : next;
+        assert_int_equal(play_queue_take(&queue), next);
+        if (next != NOBODY)
+            at[next] = INT64_MAX;
+    }
+    play_queue_close(&queue);
+}
+
 /* ---- monotony ------------------------------------------------------------------------------------------------------
  */
 
@@ -257,6 +287,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(time_work_and_bytes_are_conserved),
+        cmocka_unit_test(the_queue_gives_the_earliest),
         cmocka_unit_test(what_costs_more_is_never_earlier),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

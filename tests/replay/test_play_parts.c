@@ -58,10 +58,39 @@ static void the_launch_lock_goes_round(void **state)
     assert_int_equal(result.lock_busy_ps, 0);
     assert_int_equal(result.host_busy_ps, 20 * NS);
     options.launch_lock_s = 90e-9;
+    options.spans = true;
     assert_int_equal(play_ns(&program), 450);
     assert_int_equal(result.lock_busy_ps, 400 * NS);
+    int64_t shown = 0; /* on the timeline a launch begins when its thread has the lock */
+    for (size_t i = 0; i < result.span_count; i++)
+        shown += result.spans[i].device < 0 ? result.spans[i].end_ps - result.spans[i].start_ps : 0;
+    assert_int_equal(shown, 400 * NS);
     assert_int_equal(result.host_busy_ps, 200 * NS);
     assert_int_equal(result.device[0].engine.busy_ps, 100 * NS);
+    play_close(&result);
+    graph_close(&program);
+}
+
+/* The host's own 300 ns come before its launch (10) only if the machine counts them, and times `own_work`; the launch
+ * lock is not held meanwhile. A second thread works for 100 ns and launches nothing. */
+static void the_hosts_own_work_counts_times_own_work(void **state)
+{
+    static const double factors[] = {0, 0.5, 1, 2};
+    struct program program;
+    (void)state;
+    graph_open(&program, 1, 1, (int[]){0});
+    graph_work(&program, 300);
+    graph_kernel(&program, 0, 50);
+    graph_thread(&program, 1);
+    graph_work(&program, 100);
+    for (int i = 0; i < 4; i++) {
+        machine.own_work = factors[i];
+        options.launch_lock_s = 90e-9;
+        assert_int_equal(play_ns(&program), (int64_t)(factors[i] * 300) + 100 + 50);
+        assert_int_equal(result.host_work_ps, (int64_t)(factors[i] * 300) * NS);
+        assert_int_equal(result.host_busy_ps, result.host_work_ps + 100 * NS);
+        assert_int_equal(result.lock_busy_ps, 100 * NS);
+    }
     play_close(&result);
     graph_close(&program);
 }
@@ -107,6 +136,96 @@ static void jobs_begin_when_given_and_end_when_joined(void **state)
     assert_int_equal(result.device[1].engine.busy_ps, 200 * NS);
     machine.launch_s = 100e-9; /* the threads launch at 200 and 300, main at 400: 400 .. 500 */
     assert_int_equal(play_ns(&program), 500);
+    play_close(&result);
+    graph_close(&program);
+}
+
+/* A task starts no sooner than 50 ns after its launch's end; a wait for a stream or for an event costs 30, also where
+ * it is over.
+ *   kernels of 100 and 7, launched at 10 and 20: 60 .. 160, 160 .. 167; of 5 and 7: 60 .. 65, 70 .. 77
+ *   the host waits for the event (77) until 107, for the stream, which has ended, until 137; its launch ends at 147:
+ *   197 .. 247 */
+static void starting_and_waiting_cost_time(void **state)
+{
+    struct program program;
+    (void)state;
+    machine.start_s = 50e-9;
+    machine.sync_s = 30e-9;
+    for (int first = 100; first >= 5; first -= 95) {
+        graph_open(&program, 1, 1, (int[]){0});
+        graph_kernel(&program, 0, first);
+        graph_kernel(&program, 0, 7);
+        assert_int_equal(play_ns(&program), first == 100 ? 167 : 77);
+        if (first == 100)
+            graph_close(&program);
+    }
+    uint32_t done = graph_event(&program, 0, MARK_NONE);
+    graph_sync_event(&program, done);
+    graph_sync(&program, 0);
+    graph_kernel(&program, 0, 50);
+    assert_int_equal(play_ns(&program), 247);
+    assert_int_equal(result.host_busy_ps, (3 * 10 + 2 * 30) * NS);
+    play_close(&result);
+    graph_close(&program);
+}
+
+/* At one time the stream with the smaller number is first. Stream 1: a kernel 10 .. 110, an event, a kernel of 50, a
+ * copy of 1000; stream 0 waits for the event and has a kernel of 300. Both ask for the engine at 110: stream 0's
+ * 110 .. 410, stream 1's .. 460, the copy .. 1560. (The other way round the copy would end at 1260.) */
+static void at_one_time_the_smaller_number_is_first(void **state)
+{
+    struct program program;
+    (void)state;
+    graph_open(&program, 2, 2, (int[]){0, 0});
+    graph_kernel(&program, 1, 100);
+    graph_wait(&program, 0, graph_event(&program, 1, MARK_NONE));
+    graph_kernel(&program, 0, 300);
+    graph_kernel(&program, 1, 50);
+    graph_copy(&program, 1, 0, 1, 1000);
+    assert_int_equal(play_ns(&program), 1560);
+    play_close(&result);
+    graph_close(&program);
+}
+
+/* Host threads come behind streams. Stream 1: a kernel 10 .. 30, one of 300, enqueued at 20; at 30 the thread enqueues
+ * stream 0's kernel of 50, with a copy of 1000 behind it. Stream 1 goes on at 30: .. 330, .. 380, the copy .. 1480. */
+static void at_one_time_streams_are_before_threads(void **state)
+{
+    struct program program;
+    (void)state;
+    graph_open(&program, 2, 2, (int[]){0, 0});
+    graph_kernel(&program, 1, 20);
+    graph_kernel(&program, 1, 300);
+    graph_kernel(&program, 0, 50);
+    graph_copy(&program, 0, 0, 1, 1000);
+    assert_int_equal(play_ns(&program), 1480);
+    play_close(&result);
+    graph_close(&program);
+}
+
+/* A kernel (device 0) and two products (devices 1 and 2), all of 600 ns, launched at 10, 20 and 30. Kernels take twice
+ * and three times as long beside one and two other devices, products 1.5 and four times.
+ *   10 .. 20 the kernel alone: 10 done
+ *   20 .. 30 two compute: 5 of the kernel, 6 + 2/3 of the first product
+ *   then three: 1/3 of a ns of the kernel in each, 1/4 of the products'. The kernel has 585 left: until 1785; the
+ *   products have 154 + 7/12 and 161 + 1/4 left then, and compute at two devices' pace: the first one until 2016.875,
+ *   the second, then alone with 161.25 - 231.875 / 1.5 = 6 + 2/3 left, until 2023.542 */
+static void the_crowd_counts_devices_and_kinds(void **state)
+{
+    struct program program;
+    const struct program *one = &program;
+    (void)state;
+    machine.crowd_memory = (struct curve){2, {2, 3}, {2, 3}};
+    machine.crowd_products = (struct curve){2, {2, 3}, {1.5, 4}};
+    graph_open(&program, 3, 3, (int[]){0, 1, 2});
+    for (int stream = 0; stream < 3; stream++)
+        graph_kernel(&program, stream, 600);
+    for (int stream = 1; stream < 3; stream++)
+        program.streams[stream].tasks[0].kind = TASK_PRODUCT;
+    assert_int_equal(play(&result, &one, 1, &machine, &options), 0);
+    assert_in_range(result.device[0].engine.busy_ps, 1775 * NS - 3, 1775 * NS + 3);
+    assert_in_range(result.device[1].engine.busy_ps, 1996875 - 3, 1996875 + 3);
+    assert_in_range(result.makespan_ps, 2023542 - 3, 2023542 + 3);
     play_close(&result);
     graph_close(&program);
 }
@@ -249,8 +368,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(the_launch_lock_goes_round, set_up),
+        cmocka_unit_test_setup(the_hosts_own_work_counts_times_own_work, set_up),
         cmocka_unit_test_setup(each_process_has_its_lock, set_up),
         cmocka_unit_test_setup(jobs_begin_when_given_and_end_when_joined, set_up),
+        cmocka_unit_test_setup(starting_and_waiting_cost_time, set_up),
+        cmocka_unit_test_setup(at_one_time_the_smaller_number_is_first, set_up),
+        cmocka_unit_test_setup(at_one_time_streams_are_before_threads, set_up),
+        cmocka_unit_test_setup(the_crowd_counts_devices_and_kinds, set_up),
         cmocka_unit_test_setup(a_copy_engine_does_one_at_a_time, set_up),
         cmocka_unit_test_setup(a_port_does_one_at_a_time, set_up),
         cmocka_unit_test_setup(the_hosts_links_may_be_shared, set_up),

@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,6 +64,80 @@ static void a_good_file_is_read(void **state)
     assert_string_equal(program.streams[0].tasks[0].name, "kernel");
     assert_int_equal(program.streams[0].tasks[0].range, PLAY_FORWARD);
     assert_true(program.collectives[0].bytes == 40);
+    program_close(&program);
+    record_close(&record);
+}
+
+/* A thread's own work: each piece's ns. */
+static void check_work(const struct thread_list *list, const char *expected)
+{
+    char text[64] = "";
+    for (uint32_t i = 0; i < list->count; i++)
+        if (list->operations[i].kind == OP_WORK)
+            snprintf(text + strlen(text), sizeof(text) - strlen(text), "%d ", (int)(list->operations[i].ps / 1000));
+    assert_string_equal(text, expected);
+}
+
+/* Own work is what lies between a thread's calls and notes: 10 .. 11 before the launch (11 .. 13), 13 .. 18 before the
+ * job is given, 21 .. 24 behind it; the other thread's 19 .. 20. Not where a thread slept for a job or a lock. */
+static void own_work_is_what_lies_between_calls(void **state)
+{
+    (void)state;
+    for (int locked = 0; locked < 2; locked++) {
+        struct small_record file = small_record();
+        struct record_file record;
+        struct program program;
+        file.entries[12].kind = locked ? SOFT_RECORD_LOCK_WAIT : SOFT_RECORD_HOST_WAIT; /* 22 .. 23 */
+        small_record_seal(&file);
+        assert_int_equal(record_parse(&record, "test", &file, sizeof(file)), 0);
+        assert_int_equal(program_build(&program, &record), 0);
+        assert_int_equal(program.thread_count, 2);
+        check_work(&program.threads[0], locked ? "1 5 2 " : "1 5 3 ");
+        check_work(&program.threads[1], "1 ");
+        program_close(&program);
+        record_close(&record);
+    }
+}
+
+/* A record's wait is for the first `task` tasks of a stream: of how many of the window's tasks that is; -1: of none. */
+static int tasks_waited_for(uint16_t stream, uint64_t task)
+{
+    struct small_record file = small_record();
+    struct record_file record;
+    struct program program;
+    int tasks = -1;
+    file.entries[12].stream = stream;
+    file.entries[12].task = task;
+    small_record_seal(&file);
+    assert_int_equal(record_parse(&record, "test", &file, sizeof(file)), 0);
+    assert_int_equal(program_build(&program, &record), 0);
+    for (uint32_t i = 0; i < program.threads[0].count; i++)
+        if (program.threads[0].operations[i].kind == OP_WAIT_STREAM)
+            tasks = (int)program.threads[0].operations[i].number;
+    program_close(&program);
+    record_close(&record);
+    return tasks;
+}
+
+/* Stream 1 has the tasks 3, 4 and 5 here, those before lie before the window and are done. What is enqueued behind the
+ * last step's end is not played. */
+static void what_lies_outside_the_steps_is_left_out(void **state)
+{
+    (void)state;
+    assert_int_equal(tasks_waited_for(1, 2), -1);
+    assert_int_equal(tasks_waited_for(1, 3), -1);
+    assert_int_equal(tasks_waited_for(1, 4), 1);
+    assert_int_equal(tasks_waited_for(1, 6), 3);
+    assert_int_equal(tasks_waited_for(1, 9), 3);
+    struct small_record file = small_record();
+    struct record_file record;
+    struct program program;
+    file.entries[7].enqueued_ns = 30;
+    small_record_seal(&file);
+    assert_int_equal(record_parse(&record, "test", &file, sizeof(file)), 0);
+    assert_int_equal(program_build(&program, &record), 0);
+    assert_int_equal(program.streams[0].count, 3);
+    assert_int_equal(program.streams[1].count, 1);
     program_close(&program);
     record_close(&record);
 }
@@ -162,7 +237,19 @@ static void messages_name_place_found_and_expected(void **state)
     REFUSED(file.entries[4].mark = 6, "has the number 6");
 }
 
-/* How the run ended is known from version 3 on; that a step broke off can be seen in all. */
+static struct soft_record_entry begin_of_step(uint32_t step, uint64_t at)
+{
+    return (struct soft_record_entry){.kind = SOFT_RECORD_NOTE,
+                                      .thread = 1,
+                                      .device = -1,
+                                      .name = SAY_STEP_BEGIN,
+                                      .start_ns = at,
+                                      .end_ns = at,
+                                      .mark = step};
+}
+
+/* How the run ended is known from version 3 on; that a step broke off can be seen in all: at the end, or where the next
+ * one begins. */
 static void a_run_that_failed_is_refused(void **state)
 {
     (void)state;
@@ -170,6 +257,7 @@ static void a_run_that_failed_is_refused(void **state)
     REFUSED(file.entries[14].name = SAY_FORWARD, "has no setting exit_code, expected exit_code = 0");
     REFUSED(file.header.version = 2, "version (offset 8) is 2, expected 3: it has the setting exit_code");
     REFUSED(file.entries[13].name = SAY_PHASE, "entry 1: step 0 begins, expected that it ends too");
+    REFUSED(file.entries[12] = begin_of_step(1, 22), "entry 1: step 0 begins, expected that it ends too");
     struct small_record file = small_record();
     file.header.version = 2;
     file.entries[14].name = SAY_FORWARD;
@@ -184,6 +272,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_good_file_is_read),
+        cmocka_unit_test(own_work_is_what_lies_between_calls),
+        cmocka_unit_test(what_lies_outside_the_steps_is_left_out),
         cmocka_unit_test(every_cut_is_seen),
         cmocka_unit_test(every_flipped_bit_is_seen),
         cmocka_unit_test(liars_do_no_harm),

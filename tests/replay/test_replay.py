@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""replay from the trainers' own records: test_replay.py PROGRAMS REPLAY COLUMNS_H
+"""replay from the trainers' own records: test_replay.py PROGRAMS REPLAY COLUMNS_H MACHINES
 
 The same answer for every order of the files and every run; bytes as the trainers' ledger counts them; damaged files and
 wrong questions; rows with dpbench's columns; equal steps, however many there are."""
@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-PROGRAMS, REPLAY, COLUMNS_H = sys.argv[1:4]
+PROGRAMS, REPLAY, COLUMNS_H, MACHINES = sys.argv[1:5]
 FOLDER = tempfile.TemporaryDirectory()
 SMALL = ["--model", "mlp", "--device", "soft", "--shape-only", "--width", "64", "--depth", "3", "--warmup", "2"]
 
@@ -95,7 +95,10 @@ def check_what_if():
     assert answer(*files, "--machine", "a100x8", "--no-p2p")["step_ms"] >= plain["step_ms"]
     copies = answer(path("p2p"), "--machine", "a100x8")["step_ms"]
     assert answer(path("p2p"), "--machine", "a100x8", "--no-p2p")["step_ms"] > copies
-    assert answer(files[1], "--machine", "a100x8", "--gpus", "4")["step_ms"] == plain["step_ms"]
+    again, many = (answer(files[1], "--machine", "a100x8", "--gpus", gpus) for gpus in ("4", "8"))
+    assert again["step_ms"] == plain["step_ms"] and again["global_batch"] == plain["global_batch"], (again, plain)
+    assert many["global_batch"] == 2 * plain["global_batch"] and many["batch_per_gpu"] == plain["batch_per_gpu"], (many, plain)
+    assert abs(many["samples_per_s"] * many["step_ms"] / 1e3 - many["global_batch"]) < 1e-6, many
     assert answer(files[0], "--machine", "h100x8x8", "--gpus", "64")["step_ms"] > plain["step_ms"]
     slow = answer(path("p2p"), "--machine", "pcie4x4", "--launch-lock", "50")
     assert "launch_lock_us=50" in slow["variant"] and "lock" in slow["bottleneck"]
@@ -103,11 +106,12 @@ def check_what_if():
 
 
 def check_buckets(*mode):
-    """Other buckets in the replay are what DDP does with other buckets."""
-    for cap in ("25", "4", "9"):
+    """Other buckets in the replay are what DDP does with other buckets; the last cap is what a layer's two tensors have, to the byte."""
+    caps = ("25", "4", "9", str((1024 + 1024 * 1024) * 4 / 2**20))
+    for cap in caps:
         record("ddp-train", "wide" + cap, "--gpus", "2", "--steps", "2", "--width", "1024", "--bucket-cap-mb", cap, *mode)
     steps = set()
-    for cap in ("25", "4", "9"):
+    for cap in caps:
         done = answer(path(f"wide{cap}.0"), path(f"wide{cap}.1"), "--machine", "pcie4x4")
         made = answer(path("wide25.0"), path("wide25.1"), "--machine", "pcie4x4", "--bucket-cap-mb", cap)
         for key in ("step_ms", "backward_ms", "allreduce_exposed_ms", "comm_hidden_ms", "comm_mib"):
@@ -132,6 +136,8 @@ def check_refusals():
     assert "expected a machine" in replay(*files, "--machine", "titan2-nvlink", code=2)
     assert "a rank of DDP" in replay(path("dp"), "--machine", "a100x8", "--gpus", "8", code=2)
     assert "DDP with overlap" in replay(path("dp"), "--machine", "a100x8", "--bucket-cap-mb", "1", code=2)
+    record("ddp-train", "plain", "--gpus", "2", "--steps", "2", "--no-overlap")
+    assert "no_overlap" in replay(path("plain.0"), path("plain.1"), "--machine", "a100x8", "--bucket-cap-mb", "1", code=2)
     replay(files[0], "--machine", "no-such-machine", code=2)
     for option in ("--trace", "--csv", "--json"):
         assert "a file's name" in replay(*files, "--machine", "a100x8", option, "", code=2)
@@ -166,6 +172,33 @@ def check_rows():
     assert cells["strategy"] == "dp" and cells["gpus"] == "4" and cells["loss_last"] == "" and cells["run"] == ""
 
 
+def check_memory():
+    """What the record's devices held; a machine whose devices have less is said not to do."""
+    with open(os.path.join(MACHINES, "a100x8.ini")) as file, open(path("small.ini"), "w") as small:
+        small.write(re.sub(r"^memory_mib = \d+", "memory_mib = 1", file.read(), flags=re.M))
+    for machine, status in (("a100x8", "ok"), (path("small.ini"), "memory")):
+        played = answer(path("dp"), "--machine", machine)
+        mean = (played["mem_device0_mib"] + 3 * played["mem_median_others_mib"]) / 4 # the others are alike
+        assert played["status"] == status, played
+        assert played["mem_peak_mib"] == played["mem_device0_mib"] > played["mem_median_others_mib"] > 0, played
+        assert abs(played["mem_imbalance"] * mean / played["mem_peak_mib"] - 1) < 1e-9, played
+        assert ("does not fit" in replay(path("dp"), "--machine", machine)) == (status == "memory")
+
+
+def check_own_work():
+    """A machine with own_work says in every output that its times rest on the record's; one without says nothing."""
+    with open(os.path.join(MACHINES, "a100x8.ini")) as file, open(path("own.ini"), "w") as own:
+        own.write(re.sub(r"^own_work = 0\b", "own_work = 0.5", file.read(), flags=re.M))
+    for machine, factor, said in (("a100x8", 0, False), (path("own.ini"), 0.5, True)):
+        played = answer(path("p2p"), "--machine", machine)
+        assert played["own_work"] == factor and ("own_work=0.5" in played["variant"]) == said, played
+        assert played["own_work_ms"] > 0 if said else played["own_work_ms"] is None, played
+        text = replay(path("p2p"), "--machine", machine, "--csv", path("own.csv"))
+        assert ("times measured in the record" in text) == said, text
+    with open(path("own.csv"), newline="") as rows:
+        assert ["own_work=0.5" in line for line in rows.read().split("\r\n")] == [False, False, True, False]
+
+
 def check_growth():
     """What a step takes does not depend on how many there are."""
     counts = []
@@ -194,6 +227,8 @@ def main():
     check_refusals()
     check_failed_runs()
     check_rows()
+    check_memory()
+    check_own_work()
     check_growth()
 
 

@@ -4,6 +4,7 @@
 What one run and the next write differs in times, in how DP's threads lie between each other, and in what is numbered
 in the order in which it happens. Played are: runs on all cores and on one; a run whose clock has coarse ticks; and the
 first of them as REWORK makes it anew, by seed; shapes only, and executed. Screen, JSON, CSV and timeline must be the same bytes."""
+import json
 import os
 import re
 import subprocess
@@ -13,6 +14,7 @@ import tempfile
 PROGRAMS, REPLAY, REWORK, MACHINES, COARSE_CLOCK = sys.argv[1:6]
 FOLDER = tempfile.TemporaryDirectory()
 REWORKED = 2
+SLOWER = 2  # a power of two: the same bits
 LOCKED = ["--launch-lock", "20"]
 QUESTIONS = [[], LOCKED, ["--launch-lock", "0.3"], ["--no-p2p"], ["--slow-rank", "0", "2"],
              ["--jitter", "0.05", "3"], ["--collectives", "alpha-beta"], ["--launch-lock", "20", "--compute", "0.01"]]
@@ -91,7 +93,46 @@ def check(name, program, options, gpus, turn):
                     assert first == other, f"{os.path.basename(place)} on {machine} {question}: another {kind}"
 
 
+def own_work_machines():
+    """A machine that counts the hosts' own work: a100x8 with own_work = 1, and with SLOWER."""
+    with open(os.path.join(MACHINES, "a100x8.ini")) as file:
+        text = file.read()
+    paths = []
+    for factor in (1, SLOWER):
+        paths.append(os.path.join(FOLDER.name, f"own_work{factor}.ini"))
+        with open(paths[-1], "w") as file:
+            file.write(re.sub(r"^own_work = 0\b", f"own_work = {factor}", text, flags=re.M))
+    return paths
+
+
+def json_lines(answer):
+    """--json's lines without what says own_work itself."""
+    rows = [json.loads(line) for line in answer[1].decode().splitlines()]
+    for row in rows:
+        row.pop("own_work", None)
+        row.pop("variant", None)
+    return rows
+
+
+def check_own_work(name, program, options):
+    """With own_work the hosts' measured times count, and nothing else of what runs differ in: a run that was SLOWER times as slow,
+    with other numbers of everything, is answered like the first one with SLOWER for own_work."""
+    once, slower = own_work_machines()
+    place, other = folder(f"{name}.own"), folder(f"{name}.slower")
+    files = record(place, program, [*options, "--shape-only"])
+    for file in files:
+        subprocess.run([REWORK, "7", os.path.join(place, file), os.path.join(other, file), str(SLOWER)], check=True)
+    for question in ([], LOCKED):
+        first, again = (json_lines(replay(*run, question)) for run in ((place, files, slower), (other, files, once)))
+        assert first == again, (name, question, first[0], again[0])
+        plain = json_lines(replay(place, files, once, question))
+        assert round(SLOWER * plain[0]["own_work_ms"], 9) == round(first[0]["own_work_ms"], 9) > 0, (plain[0], first[0])
+        assert plain[0]["step_ms"] < first[0]["step_ms"], (plain[0], first[0])
+
+
 def main():
+    check_own_work("dp4", "dp-train", ["--model", "mlp", "--gpus", "4", "--batch-per-gpu", "4"])
+    check_own_work("ddp2", "ddp-train", ["--model", "mlp", "--gpus", "2", "--batch-per-gpu", "4"])
     for turn, (model, counts) in enumerate((("mlp", (1, 2, 3, 4)), ("resnet20", (2, 3)), ("gpt-nano", (2, 4)))):
         plain = ["--model", model, "--batch-per-gpu", "4"]
         check(f"{model}.single", "dp-train", [*plain, "--strategy", "single"], 1, turn)
