@@ -90,7 +90,7 @@ struct CausalSoftmaxBackward {
         const Sight sight(first + row % block_rows + 1, columns);
         const float top = tops[row], factor = factors[row];
         const float along = sight_sum(group, sight, [=](size_t i) {
-            const T probability = exponential((p[i] - top) * scale) * factor;
+            const float probability = T(exponential((p[i] - top) * scale) * factor);
             p[i] = probability;
             return probability * d[i];
         });
