@@ -18,7 +18,8 @@ DEVICE float exponential(float x)
 #else
     x = x > 89.0f ? 89.0f : x; /* beyond these e^x is inf and 0 anyway; NaN passes both */
     x = x < -104.0f ? -104.0f : x;
-    const float shift = 12582912.0f; /* 1.5 * 2^23: adding it rounds to the nearest integer */
+    /* 1.5 * 2^23: adding it rounds to the nearest integer n, which stands in the low bits, and 254, two exponents' bias */
+    const float shift = 12582912.0f + 254.0f;
     const float shifted = x * 1.44269504f + shift;
     const float n = shifted - shift;
     const float r = (x - n * 0.693359375f) - n * -2.12194440e-4f; /* Cody and Waite: ln 2 in two parts */
@@ -29,10 +30,10 @@ DEVICE float exponential(float x)
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * (r * r) + r + 1.0f;
-    /* times 2^n in two steps, since 2^n alone may be no normal number */
-    const uint32_t k = float_bits(shifted) - float_bits(shift);
-    const uint32_t half = static_cast<uint32_t>(static_cast<int32_t>(k) >> 1);
-    return p * bits_float((half + 127u) << 23) * bits_float((k - half + 127u) << 23);
+    /* times 2^n in two steps, since 2^n alone may be no normal number: halves of n + 254, moved to the exponent's place */
+    const uint32_t both = float_bits(shifted) << 23;
+    const uint32_t half = (both >> 1) & 0xff800000u;
+    return p * bits_float(half) * bits_float(both - half);
 #endif
 }
 

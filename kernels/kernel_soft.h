@@ -225,38 +225,46 @@ struct Group {
             f(i);
     }
 
-    /* LANES sums side by side, then halves upon halves: one chain of additions alone would wait for itself, and the sums of a
-     * vector's lanes, one after the other, would take longer than a short row. */
     template <class F> static DEVICE float sum(size_t n, F f)
     {
-        float lanes[LANES] = {};
-        size_t begin = 0;
-        for (; begin + LANES <= n; begin += LANES) {
-#pragma omp simd
-            for (size_t i = 0; i < LANES; i++)
-                lanes[i] += f(begin + i);
-        }
-#pragma omp simd
-        for (size_t i = 0; i < n - begin; i++)
-            lanes[i] += f(begin + i);
-        for (size_t half = LANES / 2; half > 0; half /= 2) {
-#pragma omp simd
-            for (size_t i = 0; i < half; i++)
-                lanes[i] += lanes[half + i];
-        }
-        return lanes[0];
+        return fold(n, 0.0f, f, [](float a, float b) { return a + b; });
     }
 
     /* A NaN is passed over; -infinity if there is nothing. */
     template <class F> static DEVICE float max(size_t n, F f)
     {
-        float top = -INFINITY;
-#pragma omp simd reduction(max : top)
-        for (size_t i = 0; i < n; i++) {
-            const float x = f(i);
-            top = x > top ? x : top;
+        return fold(n, -INFINITY, f, [](float a, float b) { return b > a ? b : a; });
+    }
+
+    /* LANES results side by side, then halves upon halves: one chain alone would wait for itself, and a vector's lanes, one after
+     * the other, would take longer than a short row. */
+    template <class F, class Join> static DEVICE float fold(size_t n, float neutral, F f, Join join)
+    {
+        float lanes[LANES];
+        for (size_t i = 0; i < LANES; i++)
+            lanes[i] = neutral;
+        size_t begin = 0;
+        for (; begin + LANES <= n; begin += LANES) {
+#pragma omp simd
+            for (size_t i = 0; i < LANES; i++)
+                lanes[i] = join(lanes[i], f(begin + i));
         }
-        return top;
+#pragma omp simd
+        for (size_t i = 0; i < n - begin; i++)
+            lanes[i] = join(lanes[i], f(begin + i));
+        return halved<LANES>(lanes, join);
+    }
+
+    /* By a number of lanes that the compiler knows: so they stay in registers. */
+    template <size_t COUNT, class Join> static DEVICE float halved(float *lanes, Join join)
+    {
+        if constexpr (COUNT > 1) {
+#pragma omp simd
+            for (size_t i = 0; i < COUNT / 2; i++)
+                lanes[i] = join(lanes[i], lanes[COUNT / 2 + i]);
+            return halved<COUNT / 2>(lanes, join);
+        }
+        return lanes[0];
     }
 };
 
