@@ -61,7 +61,7 @@ struct CausalSoftmaxForward {
         const Sight sight(first + row % block_rows + 1, columns);
         const float top = sight_max(group, sight, x);
         const float sum = sight_sum(group, sight, [=](size_t i) {
-            const float e = exponential((x[i] - top) * scale);
+            const float e = exponential_falling((x[i] - top) * scale);
             if constexpr (sizeof(T) == sizeof(float))
                 x[i] = e;
             return e;
@@ -71,7 +71,7 @@ struct CausalSoftmaxForward {
             if constexpr (sizeof(T) == sizeof(float))
                 return x[i] * factor;
             else
-                return exponential((x[i] - top) * scale) * factor;
+                return exponential_falling((x[i] - top) * scale) * factor;
         });
         if (group.first()) {
             tops[row] = top;
@@ -90,9 +90,7 @@ struct CausalSoftmaxBackward {
         const Sight sight(first + row % block_rows + 1, columns);
         const float top = tops[row], factor = factors[row];
         const float along = sight_sum(group, sight, [=](size_t i) {
-            const float probability = T(exponential((p[i] - top) * scale) * factor);
-            p[i] = probability;
-            return probability * d[i];
+            return store(p[i], exponential_falling((p[i] - top) * scale) * factor) * d[i];
         });
         sight_set(group, sight, d, [=](size_t i) { return scale * p[i] * (d[i] - along); });
         group.each(columns - sight.seen, [=](size_t i) { p[sight.seen + i] = 0.0f; });
@@ -129,7 +127,7 @@ struct HeadsSplit {
                 const T *added = bias + column;
                 group.each(strips.width, [=](size_t i) { to[i] = from[i] + added[i]; });
             } else {
-                group.each(strips.width, [=](size_t i) { to[i] = from[i]; });
+                group.each(strips.width, [=](size_t i) { copy(to[i], from[i]); });
             }
         });
     }
@@ -143,7 +141,7 @@ struct HeadsMerge {
         each_strip(row, strips, [=](size_t column, size_t place) {
             T *to = x + column;
             const T *from = heads + place;
-            group.each(strips.width, [=](size_t i) { to[i] = from[i]; });
+            group.each(strips.width, [=](size_t i) { copy(to[i], from[i]); });
         });
     }
 };
