@@ -59,6 +59,7 @@ DEVICE float relu(float x)
 /* 1 / (1 + e^-x): small values keep their relative precision, which 1 + tanh loses. Within 3 units in the last place; a result
  * below the smallest normal number may be 0. */
 DEVICE float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
+
 /* For x from -104 to 104 only, or NaN. */
 DEVICE float sigmoid_bounded(float x) { return 1.0f / (1.0f + exponential_bounded(-x)); }
 
