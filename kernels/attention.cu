@@ -19,7 +19,7 @@ namespace {
  * the CPU no element is left to be treated singly, and conditions, which cost as much as the sums, stand in one vector only. */
 struct Sight {
     size_t seen, whole, end, columns;
-    DEVICE Sight(size_t seen_, size_t columns_) : seen(seen_), whole(seen_ / 16 * 16), end(whole + 16), columns(columns_)
+    DEVICE Sight(size_t seen_, size_t columns_) : seen(seen_), whole(seen_ / FEW * FEW), end(whole + FEW), columns(columns_)
     {
         end = seen == whole ? whole : end;
         end = end < columns ? end : columns;
@@ -29,7 +29,7 @@ struct Sight {
 template <class Group, class F> DEVICE float sight_sum(Group group, const Sight &s, F f)
 {
     const size_t first = s.whole, seen = s.seen;
-    const float last = group.sum(s.end - first, [=](size_t i) { return first + i < seen ? f(first + i) : 0.0f; });
+    const float last = group.sum_few(s.end - first, [=](size_t i) { return first + i < seen ? f(first + i) : 0.0f; });
     return group.sum(first, f) + last;
 }
 
@@ -45,7 +45,7 @@ template <class Group, class T, class F> DEVICE void sight_set(Group group, cons
 template <class Group, class T> DEVICE float sight_max(Group group, const Sight &s, const T *x)
 {
     const size_t first = s.whole, seen = s.seen;
-    const float last = group.max(s.end - first, [=](size_t i) -> float { return first + i < seen ? float(x[first + i]) : -INFINITY; });
+    const float last = group.max_few(s.end - first, [=](size_t i) -> float { return first + i < seen ? float(x[first + i]) : -INFINITY; });
     const float most = group.max(first, [=](size_t i) -> float { return x[i]; });
     return last > most ? last : most;
 }

@@ -212,7 +212,7 @@ inline softError_t launch_matrix(const Cost &cost, softStream_t stream, size_t r
 
 /* ---- rows: the group is one lane ---- */
 
-constexpr size_t LANES = 64; /* of a row's sum: four vectors of 16 floats */
+constexpr size_t LANES = 4 * FEW; /* of a row's sum */
 
 struct Group {
     static constexpr bool first() { return true; }
@@ -227,32 +227,43 @@ struct Group {
 
     template <class F> static DEVICE float sum(size_t n, F f)
     {
-        return fold(n, 0.0f, f, [](float a, float b) { return a + b; });
+        return fold<LANES>(n, 0.0f, f, [](float a, float b) { return a + b; });
     }
 
     /* A NaN is passed over; -infinity if there is nothing. */
     template <class F> static DEVICE float max(size_t n, F f)
     {
-        return fold(n, -INFINITY, f, [](float a, float b) { return b > a ? b : a; });
+        return fold<LANES>(n, -INFINITY, f, [](float a, float b) { return b > a ? b : a; });
     }
 
-    /* LANES results side by side, then halves upon halves: one chain alone would wait for itself, and a vector's lanes, one after
-     * the other, would take longer than a short row. */
-    template <class F, class Join> static DEVICE float fold(size_t n, float neutral, F f, Join join)
+    /* The same of at most FEW elements, to the bit. */
+    template <class F> static DEVICE float sum_few(size_t n, F f)
     {
-        float lanes[LANES];
-        for (size_t i = 0; i < LANES; i++)
+        return fold<FEW>(n, 0.0f, f, [](float a, float b) { return a + b; });
+    }
+
+    template <class F> static DEVICE float max_few(size_t n, F f)
+    {
+        return fold<FEW>(n, -INFINITY, f, [](float a, float b) { return b > a ? b : a; });
+    }
+
+    /* COUNT results side by side, then halves upon halves: one chain alone would wait for itself, and a vector's lanes, one after
+     * the other, would take longer than a short row. */
+    template <size_t COUNT, class F, class Join> static DEVICE float fold(size_t n, float neutral, F f, Join join)
+    {
+        float lanes[COUNT];
+        for (size_t i = 0; i < COUNT; i++)
             lanes[i] = neutral;
         size_t begin = 0;
-        for (; begin + LANES <= n; begin += LANES) {
+        for (; begin + COUNT <= n; begin += COUNT) {
 #pragma omp simd
-            for (size_t i = 0; i < LANES; i++)
+            for (size_t i = 0; i < COUNT; i++)
                 lanes[i] = join(lanes[i], f(begin + i));
         }
 #pragma omp simd
         for (size_t i = 0; i < n - begin; i++)
             lanes[i] = join(lanes[i], f(begin + i));
-        return halved<LANES>(lanes, join);
+        return halved<COUNT>(lanes, join);
     }
 
     /* By a number of lanes that the compiler knows: so they stay in registers. */
