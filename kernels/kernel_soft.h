@@ -89,7 +89,6 @@ template <class T> inline softError_t translate(softStream_t s, const char *k, C
 {
     return translate_pointer(s, k, a);
 }
-
 template <class T> inline softError_t translate(softStream_t s, const char *k, Same<T> &a) { return translate_pointer(s, k, a); }
 
 /* What does not depend on the element is read before the loop: the compiler can't know that no element writes it. */
@@ -241,7 +240,6 @@ struct Group {
     {
         return fold<FEW>(n, 0.0f, f, [](float a, float b) { return a + b; });
     }
-
     template <class F> static DEVICE float max_few(size_t n, F f)
     {
         return fold<FEW>(n, -INFINITY, f, [](float a, float b) { return b > a ? b : a; });
