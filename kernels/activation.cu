@@ -28,36 +28,44 @@ struct ReluBackward {
 constexpr float ROOT_2_PI = 0.7978845608028654f;
 constexpr float CUBIC = 0.044715f;
 
-/* Beyond +-15 the sigmoid is 0 or 1 to the last bit, and bounds keep 0 * inf out of huge inputs; NaN passes both. */
-DEVICE float gelu_bounded(float x)
+/* Beyond +-10.6 the sigmoid is 0 or 1 to the last bit, and 2 u is beyond +-101. Bounds keep 0 * inf out of huge inputs, which give
+ * their limits; NaN passes both. By bits: what follows a choice of a constant would be worked out for each of its branches. */
+constexpr float GELU_BOUND = 10.6f;
+
+DEVICE float gelu_below(float x)
 {
-    x = x > 15.0f ? 15.0f : x;
-    return x < -15.0f ? -15.0f : x;
+    const uint32_t over = 0u - static_cast<uint32_t>(x > GELU_BOUND);
+    return bits_float((float_bits(GELU_BOUND) & over) | (float_bits(x) & ~over));
 }
 
-DEVICE float gelu_sigmoid(float x) { return sigmoid(2.0f * ROOT_2_PI * (x + CUBIC * x * x * x)); }
+DEVICE float gelu_above(float x)
+{
+    const uint32_t under = 0u - static_cast<uint32_t>(x < -GELU_BOUND);
+    return bits_float((float_bits(-GELU_BOUND) & under) | (float_bits(x) & ~under));
+}
+
+/* For x within the bounds. */
+DEVICE float gelu_sigmoid(float x) { return sigmoid_bounded(2.0f * ROOT_2_PI * (x + CUBIC * x * x * x)); }
+
+DEVICE float gelu(float x)
+{
+    x = gelu_above(x);
+    return x * gelu_sigmoid(gelu_below(x)); /* -inf gives its limit, -0 */
+}
 
 struct GeluForward {
-    template <class Y> static DEVICE void element(Y &y, float x)
-    {
-        const float s = gelu_sigmoid(gelu_bounded(x));
-        y = (x < -15.0f ? -15.0f : x) * s; /* -inf gives its limit, -0 */
-    }
+    template <class Y> static DEVICE void element(Y &y, float x) { y = gelu(x); }
 };
 
 /* x + bias is kept: the backward pass needs it. */
 struct BiasGelu {
-    template <class Y> static DEVICE void element(Y &y, Y &x, float bias)
-    {
-        x = x + bias;
-        GeluForward::element(y, x);
-    }
+    template <class Y> static DEVICE void element(Y &y, Y &x, float bias) { y = gelu(store(x, x + bias)); }
 };
 
 struct GeluBackward {
     template <class Y> static DEVICE void element(Y &dx, float dy, float x)
     {
-        const float b = gelu_bounded(x);
+        const float b = gelu_above(gelu_below(x));
         const float s = gelu_sigmoid(b);
         const float slope = 2.0f * ROOT_2_PI * (1.0f + 3.0f * CUBIC * b * b); /* d(2u)/dx */
         dx = dy * (s + b * s * (1.0f - s) * slope);

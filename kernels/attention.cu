@@ -19,7 +19,7 @@ namespace {
  * the CPU no element is left to be treated singly, and conditions, which cost as much as the sums, stand in one vector only. */
 struct Sight {
     size_t seen, whole, end, columns;
-    DEVICE Sight(size_t seen_, size_t columns_) : seen(seen_), whole(seen_ / 16 * 16), end(whole + 16), columns(columns_)
+    DEVICE Sight(size_t seen_, size_t columns_) : seen(seen_), whole(seen_ / FEW * FEW), end(whole + FEW), columns(columns_)
     {
         end = seen == whole ? whole : end;
         end = end < columns ? end : columns;
@@ -29,7 +29,7 @@ struct Sight {
 template <class Group, class F> DEVICE float sight_sum(Group group, const Sight &s, F f)
 {
     const size_t first = s.whole, seen = s.seen;
-    const float last = group.sum(s.end - first, [=](size_t i) { return first + i < seen ? f(first + i) : 0.0f; });
+    const float last = group.sum_few(s.end - first, [=](size_t i) { return first + i < seen ? f(first + i) : 0.0f; });
     return group.sum(first, f) + last;
 }
 
@@ -45,7 +45,7 @@ template <class Group, class T, class F> DEVICE void sight_set(Group group, cons
 template <class Group, class T> DEVICE float sight_max(Group group, const Sight &s, const T *x)
 {
     const size_t first = s.whole, seen = s.seen;
-    const float last = group.max(s.end - first, [=](size_t i) -> float { return first + i < seen ? float(x[first + i]) : -INFINITY; });
+    const float last = group.max_few(s.end - first, [=](size_t i) -> float { return first + i < seen ? float(x[first + i]) : -INFINITY; });
     const float most = group.max(first, [=](size_t i) -> float { return x[i]; });
     return last > most ? last : most;
 }
@@ -61,7 +61,7 @@ struct CausalSoftmaxForward {
         const Sight sight(first + row % block_rows + 1, columns);
         const float top = sight_max(group, sight, x);
         const float sum = sight_sum(group, sight, [=](size_t i) {
-            const float e = exponential((x[i] - top) * scale);
+            const float e = exponential_falling((x[i] - top) * scale);
             if constexpr (sizeof(T) == sizeof(float))
                 x[i] = e;
             return e;
@@ -71,7 +71,7 @@ struct CausalSoftmaxForward {
             if constexpr (sizeof(T) == sizeof(float))
                 return x[i] * factor;
             else
-                return exponential((x[i] - top) * scale) * factor;
+                return exponential_falling((x[i] - top) * scale) * factor;
         });
         if (group.first()) {
             tops[row] = top;
@@ -90,9 +90,7 @@ struct CausalSoftmaxBackward {
         const Sight sight(first + row % block_rows + 1, columns);
         const float top = tops[row], factor = factors[row];
         const float along = sight_sum(group, sight, [=](size_t i) {
-            const T probability = exponential((p[i] - top) * scale) * factor;
-            p[i] = probability;
-            return probability * d[i];
+            return store(p[i], exponential_falling((p[i] - top) * scale) * factor) * d[i];
         });
         sight_set(group, sight, d, [=](size_t i) { return scale * p[i] * (d[i] - along); });
         group.each(columns - sight.seen, [=](size_t i) { p[sight.seen + i] = 0.0f; });
@@ -129,7 +127,7 @@ struct HeadsSplit {
                 const T *added = bias + column;
                 group.each(strips.width, [=](size_t i) { to[i] = from[i] + added[i]; });
             } else {
-                group.each(strips.width, [=](size_t i) { to[i] = from[i]; });
+                group.each(strips.width, [=](size_t i) { copy(to[i], from[i]); });
             }
         });
     }
@@ -143,7 +141,7 @@ struct HeadsMerge {
         each_strip(row, strips, [=](size_t column, size_t place) {
             T *to = x + column;
             const T *from = heads + place;
-            group.each(strips.width, [=](size_t i) { to[i] = from[i]; });
+            group.each(strips.width, [=](size_t i) { copy(to[i], from[i]); });
         });
     }
 };

@@ -29,7 +29,7 @@ struct EmbeddingForward {
             const T *position = positions + row % period * columns;
             group.each(columns, [=](size_t i) { y[i] = x[i] + position[i]; });
         } else {
-            group.each(columns, [=](size_t i) { y[i] = x[i]; });
+            group.each(columns, [=](size_t i) { copy(y[i], x[i]); });
         }
     }
 };

@@ -33,7 +33,7 @@ struct Im2col {
             const size_t start = last > first ? (image * s.height + h) * width + at + first - border : 0;
             const T *from = x + start;
             group.each(first, [=](size_t i) { to[i] = 0.0f; });
-            group.each(last - first, [=](size_t i) { to[first + i] = from[i]; });
+            group.each(last - first, [=](size_t i) { copy(to[first + i], from[i]); });
             group.each(line - last, [=](size_t i) { to[last + i] = 0.0f; });
         }
     }

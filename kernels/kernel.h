@@ -57,6 +57,9 @@ struct Pair {
 /* Elements that fit one pack: the vector loads and stores of a GPU thread. */
 constexpr int PACK = 4;
 
+/* Elements of a row that fit one vector of the CPU: sum_few and max_few take no more. */
+constexpr size_t FEW = 16;
+
 template <class T> struct alignas(sizeof(T) * PACK) Packed {
     T values[PACK];
 };

@@ -167,6 +167,9 @@ template <unsigned LANES> struct Group {
         return across_warps(warp_max(top), -INFINITY, warp_max);
     }
 
+    template <class F> static DEVICE float sum_few(size_t n, F f) { return sum(n, f); }
+    template <class F> static DEVICE float max_few(size_t n, F f) { return max(n, f); }
+
     template <class F> static DEVICE float across_warps(float x, float neutral, F combine)
     {
         if constexpr (LANES == WARP)

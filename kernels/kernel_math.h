@@ -10,15 +10,15 @@
 
 namespace kernel {
 
-/* e^x, within 1 unit in the last place (of the smallest denormal, for denormal results); inf, 0 and NaN as the C library's. */
-DEVICE float exponential(float x)
+/* e^x, within 1 unit in the last place (of the smallest denormal, for denormal results); inf, 0 and NaN as the C library's. For
+ * x from -104 to 104 only, or NaN. */
+DEVICE float exponential_bounded(float x)
 {
 #ifdef __CUDA_ARCH__
     return expf(x);
 #else
-    x = x > 89.0f ? 89.0f : x; /* beyond these e^x is inf and 0 anyway; NaN passes both */
-    x = x < -104.0f ? -104.0f : x;
-    const float shift = 12582912.0f; /* 1.5 * 2^23: adding it rounds to the nearest integer */
+    /* 1.5 * 2^23: adding it rounds to the nearest integer n, which stands in the low bits, and 254, two exponents' bias */
+    const float shift = 12582912.0f + 254.0f;
     const float shifted = x * 1.44269504f + shift;
     const float n = shifted - shift;
     const float r = (x - n * 0.693359375f) - n * -2.12194440e-4f; /* Cody and Waite: ln 2 in two parts */
@@ -29,12 +29,18 @@ DEVICE float exponential(float x)
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * (r * r) + r + 1.0f;
-    /* times 2^n in two steps, since 2^n alone may be no normal number */
-    const uint32_t k = float_bits(shifted) - float_bits(shift);
-    const uint32_t half = static_cast<uint32_t>(static_cast<int32_t>(k) >> 1);
-    return p * bits_float((half + 127u) << 23) * bits_float((k - half + 127u) << 23);
+    /* times 2^n in two steps, since 2^n alone may be no normal number: halves of n + 254, moved to the exponent's place */
+    const uint32_t both = float_bits(shifted) << 23;
+    const uint32_t half = (both >> 1) & 0xff800000u;
+    return p * bits_float(half) * bits_float(both - half);
 #endif
 }
+
+/* The same for x up to 104, or NaN: below -104 e^x is 0 anyway. What a softmax needs: differences to the largest. */
+DEVICE float exponential_falling(float x) { return exponential_bounded(x < -104.0f ? -104.0f : x); }
+
+/* The same for any x: from 89 on e^x is inf. NaN passes both bounds. */
+DEVICE float exponential(float x) { return exponential_falling(x > 104.0f ? 104.0f : x); }
 
 /* g where `open` is positive, else 0; by bits, since of a choice compilers make a branch, and no vector. */
 DEVICE float gated(float g, float open)
@@ -53,6 +59,9 @@ DEVICE float relu(float x)
 /* 1 / (1 + e^-x): small values keep their relative precision, which 1 + tanh loses. Within 3 units in the last place; a result
  * below the smallest normal number may be 0. */
 DEVICE float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
+
+/* For x from -104 to 104 only, or NaN. */
+DEVICE float sigmoid_bounded(float x) { return 1.0f / (1.0f + exponential_bounded(-x)); }
 
 /* tanh x, within 2 units in the last place: near 0 an odd polynomial (Cephes tanhf), beyond 1 - 2 / (e^2|x| + 1); -0, infinities
  * and NaN as the C library's. */

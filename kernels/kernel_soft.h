@@ -89,7 +89,6 @@ template <class T> inline softError_t translate(softStream_t s, const char *k, C
 {
     return translate_pointer(s, k, a);
 }
-
 template <class T> inline softError_t translate(softStream_t s, const char *k, Same<T> &a) { return translate_pointer(s, k, a); }
 
 /* What does not depend on the element is read before the loop: the compiler can't know that no element writes it. */
@@ -212,7 +211,7 @@ inline softError_t launch_matrix(const Cost &cost, softStream_t stream, size_t r
 
 /* ---- rows: the group is one lane ---- */
 
-constexpr size_t LANES = 64; /* of a row's sum: four vectors of 16 floats */
+constexpr size_t LANES = 4 * FEW; /* of a row's sum */
 
 struct Group {
     static constexpr bool first() { return true; }
@@ -225,38 +224,56 @@ struct Group {
             f(i);
     }
 
-    /* LANES sums side by side, then halves upon halves: one chain of additions alone would wait for itself, and the sums of a
-     * vector's lanes, one after the other, would take longer than a short row. */
     template <class F> static DEVICE float sum(size_t n, F f)
     {
-        float lanes[LANES] = {};
-        size_t begin = 0;
-        for (; begin + LANES <= n; begin += LANES) {
-#pragma omp simd
-            for (size_t i = 0; i < LANES; i++)
-                lanes[i] += f(begin + i);
-        }
-#pragma omp simd
-        for (size_t i = 0; i < n - begin; i++)
-            lanes[i] += f(begin + i);
-        for (size_t half = LANES / 2; half > 0; half /= 2) {
-#pragma omp simd
-            for (size_t i = 0; i < half; i++)
-                lanes[i] += lanes[half + i];
-        }
-        return lanes[0];
+        return fold<LANES>(n, 0.0f, f, [](float a, float b) { return a + b; });
     }
 
     /* A NaN is passed over; -infinity if there is nothing. */
     template <class F> static DEVICE float max(size_t n, F f)
     {
-        float top = -INFINITY;
-#pragma omp simd reduction(max : top)
-        for (size_t i = 0; i < n; i++) {
-            const float x = f(i);
-            top = x > top ? x : top;
+        return fold<LANES>(n, -INFINITY, f, [](float a, float b) { return b > a ? b : a; });
+    }
+
+    /* The same of at most FEW elements, to the bit. */
+    template <class F> static DEVICE float sum_few(size_t n, F f)
+    {
+        return fold<FEW>(n, 0.0f, f, [](float a, float b) { return a + b; });
+    }
+    template <class F> static DEVICE float max_few(size_t n, F f)
+    {
+        return fold<FEW>(n, -INFINITY, f, [](float a, float b) { return b > a ? b : a; });
+    }
+
+    /* COUNT results side by side, then halves upon halves: one chain alone would wait for itself, and a vector's lanes, one after
+     * the other, would take longer than a short row. */
+    template <size_t COUNT, class F, class Join> static DEVICE float fold(size_t n, float neutral, F f, Join join)
+    {
+        float lanes[COUNT];
+        for (size_t i = 0; i < COUNT; i++)
+            lanes[i] = neutral;
+        size_t begin = 0;
+        for (; begin + COUNT <= n; begin += COUNT) {
+#pragma omp simd
+            for (size_t i = 0; i < COUNT; i++)
+                lanes[i] = join(lanes[i], f(begin + i));
         }
-        return top;
+#pragma omp simd
+        for (size_t i = 0; i < n - begin; i++)
+            lanes[i] = join(lanes[i], f(begin + i));
+        return halved<COUNT>(lanes, join);
+    }
+
+    /* By a number of lanes that the compiler knows: so they stay in registers. */
+    template <size_t COUNT, class Join> static DEVICE float halved(float *lanes, Join join)
+    {
+        if constexpr (COUNT > 1) {
+#pragma omp simd
+            for (size_t i = 0; i < COUNT / 2; i++)
+                lanes[i] = join(lanes[i], lanes[COUNT / 2 + i]);
+            return halved<COUNT / 2>(lanes, join);
+        }
+        return lanes[0];
     }
 };
 

@@ -36,14 +36,12 @@ DEVICE float bits_float(uint32_t bits)
     return x;
 }
 
-/* bfloat16 is the upper half of a float: round to nearest, ties to even; a NaN stays one (quiet). By masks, since of a choice
- * compilers make a branch, and no vector. */
+/* bfloat16 is the upper half of a float: round to nearest, ties to even; a NaN stays one (quiet). */
 DEVICE uint16_t bf16_bits(float x)
 {
     const uint32_t bits = float_bits(x);
-    const uint32_t rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
-    const uint32_t nan = 0u - static_cast<uint32_t>((bits & 0x7fffffffu) > 0x7f800000u);
-    return static_cast<uint16_t>(((rounded & ~nan) | ((bits | 0x400000u) & nan)) >> 16);
+    const uint32_t rounded = bits + 0x7fffu + ((bits >> 16) & 1u), quiet = bits | 0x400000u;
+    return static_cast<uint16_t>((x != x ? quiet : rounded) >> 16);
 }
 
 /* float -> IEEE half, ties to even. Normal results: the exponent is moved and the carry of the rounding may run into it (65520
@@ -91,6 +89,18 @@ struct F16 {
     DEVICE F16(float x) : bits(f16_bits(x)) {}
     DEVICE operator float() const { return f16_value(bits); }
 };
+
+/* A number as it is, of the same type. Of a struct that is assigned compilers make no vector. */
+DEVICE void copy(float &to, float from) { to = from; }
+template <class T> DEVICE void copy(T &to, const T &from) { to.bits = from.bits; }
+
+/* Stores x and returns what it has become in the type of `to`. */
+template <class T> DEVICE float store(T &to, float x)
+{
+    const T rounded = x;
+    copy(to, rounded);
+    return rounded;
+}
 
 /* Calls f with a zero of the C++ type. */
 template <class F> inline cudaError_t with_type(enum element_type type, F f)

@@ -22,11 +22,7 @@ struct LayernormForward {
         float sum;
         if (residual_rows) {
             const T *residual = residual_rows + row * columns;
-            sum = group.sum(columns, [=](size_t i) -> float {
-                const float added = T(residual[i] + (x[i] + bias[i]));
-                x[i] = added;
-                return added;
-            });
+            sum = group.sum(columns, [=](size_t i) { return store(x[i], residual[i] + (x[i] + bias[i])); });
         } else {
             sum = group.sum(columns, [=](size_t i) -> float { return x[i]; });
         }

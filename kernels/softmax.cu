@@ -20,7 +20,7 @@ struct SoftmaxCrossEntropy {
         const bool valid = label >= 0 && static_cast<size_t>(label) < classes;
         const float chosen = valid ? static_cast<float>(x[label]) : NAN;
         const float top = group.max(classes, [=](size_t i) -> float { return x[i]; });
-        const float sum = group.sum(classes, [=](size_t i) { return exponential(x[i] - top); });
+        const float sum = group.sum(classes, [=](size_t i) { return exponential_falling(x[i] - top); });
         if (group.first())
             losses[row] = logf(sum) - (chosen - top);
         if (!d_logits)
@@ -32,9 +32,9 @@ struct SoftmaxCrossEntropy {
         }
         scale = loss_scale ? scale * *loss_scale : scale;
         const float factor = scale / sum;
-        group.each(classes, [=](size_t i) { d[i] = exponential(x[i] - top) * factor; });
+        group.each(classes, [=](size_t i) { d[i] = exponential_falling(x[i] - top) * factor; });
         if (group.owns(static_cast<size_t>(label)))
-            d[label] = exponential(chosen - top) * factor - scale;
+            d[label] = exponential_falling(chosen - top) * factor - scale;
     }
 };
 

@@ -20,6 +20,9 @@
 #define BATCH 128
 #define WIDTH 1024
 #define CLASSES 32768
+#define KEYS 256        /* attention as gpt-micro's last block: 64 queries that see 193 to 256 keys, 6 heads of 64 columns */
+#define QUERIES 64
+#define HEADS 6
 
 static struct bench_device device;
 static float *buffers[4];  /* of ELEMENTS floats each */
@@ -81,6 +84,41 @@ static cudaError_t adamw(void)
 }
 static cudaError_t random_normal(void) { return kernel_random_normal(Y, ELEMENTS, 1, 1, 1, device.stream); }
 
+/* ---- of a transformer, in fp32 and bf16 ---- */
+
+#define SCORES ELEMENTS / KEYS, KEYS, QUERIES, KEYS - QUERIES, 0.125f, device.stream
+#define TOKENS (ELEMENTS / KEYS / (HEADS * 64) * KEYS)  /* a whole number of samples of KEYS tokens */
+#define SEEN ((KEYS - 0.5 * (QUERIES - 1)) / KEYS)      /* the share of the scores that is read */
+#define BF16 ELEMENT_BF16
+static cudaError_t softmax_forward(enum element_type type)
+{
+    return kernel_causal_softmax_forward(type, Y, buffers[2], buffers[3], SCORES);
+}
+static cudaError_t softmax_backward(enum element_type type)
+{
+    return kernel_causal_softmax_backward(type, Y, buffers[1], buffers[2], buffers[3], SCORES);
+}
+static cudaError_t heads_merge(enum element_type type)
+{
+    return kernel_heads_merge(type, Y, buffers[1], TOKENS / KEYS, KEYS, HEADS, 64, 1, device.stream);
+}
+static cudaError_t layernorm(enum element_type type)
+{
+    float *gamma = buffers[2], *statistics = buffers[3];
+    return kernel_layernorm_forward(type, Y, statistics, statistics + ELEMENTS / WIDTH, buffers[1], NULL, NULL, gamma, gamma,
+                                    ELEMENTS / WIDTH, WIDTH, 1e-5f, device.stream);
+}
+static cudaError_t causal_softmax_forward(void) { return softmax_forward(F32); }
+static cudaError_t causal_softmax_forward_bf16(void) { return softmax_forward(BF16); }
+static cudaError_t causal_softmax_backward(void) { return softmax_backward(F32); }
+static cudaError_t causal_softmax_backward_bf16(void) { return softmax_backward(BF16); }
+static cudaError_t heads_merge_f32(void) { return heads_merge(F32); }
+static cudaError_t heads_merge_bf16(void) { return heads_merge(BF16); }
+static cudaError_t layernorm_forward(void) { return layernorm(F32); }
+static cudaError_t layernorm_forward_bf16(void) { return layernorm(BF16); }
+static cudaError_t gelu_forward_bf16(void) { return kernel_gelu_forward(BF16, Y, buffers[1], N); }
+static cudaError_t gelu_backward_bf16(void) { return kernel_gelu_backward(BF16, Y, buffers[1], buffers[2], N); }
+
 static const struct kernel kernels[] = {
     {"fill", fill, 4.0 * ELEMENTS},
     {"scale", scale, 8.0 * ELEMENTS},
@@ -103,6 +141,16 @@ static const struct kernel kernels[] = {
     {"adamw", adamw, 28.0 * ELEMENTS},
     {"sgd_momentum", sgd, 20.0 * ELEMENTS},
     {"sgd_bf16", sgd_bf16, 20.0 * ELEMENTS},
+    {"causal_softmax_forward", causal_softmax_forward, 4.0 * (SEEN + 1) * ELEMENTS},
+    {"causal_softmax_forward_bf16", causal_softmax_forward_bf16, 2.0 * (SEEN + 1) * ELEMENTS},
+    {"causal_softmax_backward", causal_softmax_backward, 8.0 * (SEEN + 1) * ELEMENTS},
+    {"causal_softmax_backward_bf16", causal_softmax_backward_bf16, 4.0 * (SEEN + 1) * ELEMENTS},
+    {"heads_merge", heads_merge_f32, 8.0 * TOKENS * HEADS * 64},
+    {"heads_merge_bf16", heads_merge_bf16, 4.0 * TOKENS * HEADS * 64},
+    {"layernorm_forward", layernorm_forward, 8.0 * ELEMENTS},
+    {"layernorm_forward_bf16", layernorm_forward_bf16, 4.0 * ELEMENTS},
+    {"gelu_forward_bf16", gelu_forward_bf16, 4.0 * ELEMENTS},
+    {"gelu_backward_bf16", gelu_backward_bf16, 6.0 * ELEMENTS},
 };
 
 static void run_kernel(struct gbench_state *state, const void *argument)

@@ -241,6 +241,38 @@ static void run_position(const void *argument)
     free(piece);
 }
 
+/* GELU both ways of each bfloat16, so through all of its bounds. Forward a rounded exponent of up to 88 is an error of so many units. */
+static void run_gelu_numbers(const void *argument)
+{
+    (void)argument;
+    enum { N = 65536 };
+    float *x = test_memory(N * sizeof *x), *dy = test_memory(N * sizeof *dy), *y = test_memory(N * sizeof *y);
+    double *expected = test_memory(N * sizeof *expected);
+    FOR_EACH_TYPE(type) {
+        for (uint32_t i = 0; i < N; i++) {
+            const uint32_t bits = i << 16;
+            memcpy(&x[i], &bits, sizeof bits);
+        }
+        void *device_x = typed_device(type, x, N, 4), *device_dy = typed_random(type, dy, N, 5, 1, 0);
+        void *device_y = typed_device(type, y, N, 0);
+        LAUNCH(kernel_gelu_forward(type, device_y, device_x, N, test_stream));
+        typed_read(type, y, device_y, N);
+        for (size_t i = 0; i < N; i++)
+            expected[i] = gelu_forward(0, (double)x[i], 0);
+        typed_check(type, "forward", y, expected, N, 2e-5, 1e-37);
+        LAUNCH(kernel_gelu_backward(type, device_y, device_dy, device_x, N, test_stream));
+        typed_read(type, y, device_y, N);
+        for (size_t i = 0; i < N; i++)
+            expected[i] = gelu_backward(0, (double)dy[i], (double)x[i]);
+        typed_check(type, "backward", y, expected, N, 2e-6, 1e-6);
+        test_release();
+    }
+    free(x);
+    free(dy);
+    free(y);
+    free(expected);
+}
+
 /* ---- casts ------------------------------------------------------------------------------------------------------------- */
 
 /* A 16-bit format by its numbers of exponent and fraction bits. */
@@ -304,9 +336,10 @@ static void run_cast(const void *argument)
             decoded[i] = (float)y;
             expected[i] = round_to(format, decoded[i]);
         }
-        const uint32_t low_nan = 0x7f800001; /* its fraction lies in bits that a 16-bit format drops */
-        memcpy(&decoded[0], &low_nan, sizeof low_nan);
-        expected[0] = NAN;
+        /* The first one's fraction lies in bits that a 16-bit format drops; the others are where a sum carries furthest. */
+        const uint32_t nans[] = {0x7f800001, 0x7fffffff, 0xffffffff};
+        memcpy(decoded, nans, sizeof nans);
+        expected[0] = expected[1] = expected[2] = NAN;
         float *device_y = test_device(decoded, N * sizeof *decoded, 0);
         LAUNCH(kernel_cast(format->type, device_bits, ELEMENT_F32, device_y, N, test_stream));
         test_read(bits, device_bits, N * sizeof *bits);
@@ -329,6 +362,7 @@ const struct test_case elementwise_cases[] = {
     {"relu_backward", run_elementwise, &kernels[5]},
     {"gelu_forward", run_elementwise, &kernels[6]},
     {"gelu_backward", run_elementwise, &kernels[7]},
+    {"gelu_numbers", run_gelu_numbers, NULL},
     {"sums_of_any_type", run_sums, NULL},
     {"position", run_position, NULL},
     {"cast_bf16", run_cast, &bf16},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The errors of kernel_math.h's functions on the CPU, over every 101st float, in units in the last place (normal results) or of
-// the smallest denormal. A sigmoid below the smallest normal number is only checked to be no larger than that.
+// the smallest denormal; within their bounds the bounded ones must be the same to the bit. A sigmoid below the smallest normal number is only checked to be no larger than that.
 #include <cmath>
 #include <cstdio>
 
@@ -34,9 +34,24 @@ struct Worst {
     }
 };
 
+// Equal, or both not a number.
+static bool same(float a, float b) { return kernel::float_bits(a) == kernel::float_bits(b) || (std::isnan(a) && std::isnan(b)); }
+
+// Is x outside the bounds of a function, or its result the unbounded one's?
+static bool bounded_agrees(float x)
+{
+    const bool falling = x > 104.0f || same(kernel::exponential_falling(x), kernel::exponential(x));
+    const bool bounded = std::fabs(x) > 104.0f || (same(kernel::exponential_bounded(x), kernel::exponential(x)) &&
+                                                   same(kernel::sigmoid_bounded(x), kernel::sigmoid(x)));
+    if (!falling || !bounded)
+        std::printf("%a: %s differs from the function without bounds\n", static_cast<double>(x), falling ? "bounded" : "falling");
+    return falling && bounded;
+}
+
 int main()
 {
     Worst exponential, sigmoid, tangent;
+    bool agree = true;
     for (uint64_t bits = 0; bits < UINT64_C(1) << 32; bits += 101) {
         const float x = kernel::bits_float(static_cast<uint32_t>(bits));
         const double exact = std::exp(static_cast<double>(x)), logistic = 1 / (1 + std::exp(-static_cast<double>(x)));
@@ -44,8 +59,9 @@ int main()
         exponential.take(kernel::exponential(x), exact);
         sigmoid.take(logistic < SMALLEST_NORMAL && found >= 0 && found <= SMALLEST_NORMAL ? static_cast<float>(logistic) : found,
                      logistic);
+        agree = agree && bounded_agrees(x);
         tangent.take(kernel::hyperbolic_tangent(x), std::tanh(static_cast<double>(x)));
     }
     const bool good[] = {exponential.within("exponential", 1), sigmoid.within("sigmoid", 3), tangent.within("tanh", 2)};
-    return good[0] && good[1] && good[2] ? 0 : 1;
+    return agree && good[0] && good[1] && good[2] ? 0 : 1;
 }
