@@ -8,8 +8,8 @@ import random
 import sys
 import time
 
-from processes import check, expect, links, run_tests
-from trainer import SMALL, ddp, fault, folder, last_line_of
+from processes import check, expect, fault, links, run_tests
+from trainer import SMALL, ddp, folder, last_line_of
 
 PHASES = ("start", "rendezvous", "open", "finish", "evaluation", "close", "end")
 ENDS = {"kill": 137, "abort": 134, "segv": 139, "bus": 135, "exit3": 3, "exit0": 1}

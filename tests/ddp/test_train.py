@@ -8,8 +8,8 @@ import os
 import subprocess
 
 from pictures import make_pictures
-from processes import Run, by_hand, check, expect, free_port, run_tests
-from trainer import DDP, DP, FRONT, SMALL, WIDE, checkpoint, ddp, fault, folder, hand, summary, train
+from processes import Run, by_hand, check, expect, fault, free_port, run_tests
+from trainer import DDP, DP, FRONT, SMALL, WIDE, checkpoint, ddp, folder, hand, summary, train
 
 EPOCHS = 15   # within which the digits reach 95 %, as with single and dp (tests/run)
 

@@ -20,27 +20,28 @@ def ddp(*arguments, env=None, **options):
     return Run([DDP, *arguments], env, **options)
 
 
-def fault(text):
-    return {"DPBENCH_FAULT": text}
-
-
 @contextlib.contextmanager
 def folder():
     with tempfile.TemporaryDirectory() as path:
         yield path
 
 
-def train(program, *arguments, env=None):
-    """Runs to the end; returns the JSON lines by type."""
+def train_aloud(program, *arguments, env=None, code=0):
+    """Runs to the end, with this exit code; returns the JSON lines by type, and what stood on the terminal."""
     with folder() as path:
         file = os.path.join(path, "run.json")
         run = Run([program, *arguments, "--json", file], env)
-        expect(run, 0, limit=100)
+        expect(run, code, limit=100)
         lines = {}
         with open(file, encoding="utf-8") as text:
             for line in map(json.loads, text):
                 lines.setdefault(line["type"], []).append(line)
-        return lines
+        return lines, run.out
+
+
+def train(*arguments, **options):
+    """As train_aloud; returns the JSON lines alone."""
+    return train_aloud(*arguments, **options)[0]
 
 
 def summary(*arguments, **options):
