@@ -62,9 +62,9 @@ def test_a_device_stays_a_device(folder):
 
 def test_reader_goes_away(folder):
     """`dp-train | head -1`: the training ends well."""
-    done = subprocess.run(["sh", "-c", '"$@" | head -1; exit 0', "sh", TRAINER] + SMALL + ["--steps", "400"], stdin=subprocess.DEVNULL,
+    done = subprocess.run(["sh", "-c", '{ "$@"; echo "exit $?" >&2; } | head -1', "sh", TRAINER] + SMALL + ["--steps", "400"], stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=LIMIT)
-    check(len(done.stdout.splitlines()) == 1, done.stdout)
+    check(len(done.stdout.splitlines()) == 1 and done.stderr.splitlines()[-1] == "exit 0", done.stdout + done.stderr)
     path = os.path.join(folder, "finished.json")
     with full_output() as full:
         code = subprocess.run([TRAINER] + SMALL + ["--steps", "4", "--json", path], stdout=full, stderr=subprocess.DEVNULL, timeout=LIMIT).returncode
