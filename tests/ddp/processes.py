@@ -45,6 +45,11 @@ def clean_environment(extra=None):
     return environment
 
 
+def fault(text):
+    """The environment that plants a fault."""
+    return {"DPBENCH_FAULT": text}
+
+
 class Run:
     """One command with its output; `env` is added to a clean environment."""
 

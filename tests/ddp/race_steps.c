@@ -19,11 +19,11 @@
 #define RESNET "--model", "resnet20", "--data", "digits", "--width", "4", "--depth", "1", "--global-batch", "4", "--gpus", "2"
 #define SMALL MODEL, "--width", "32", "--depth", "1"
 
-static int train(const struct strategy *strategy, const char *program, const char *const *arguments)
+static int train(const struct strategy *strategy, const char *const *arguments)
 {
     struct training training;
     int codes[MAX_RANKS_HERE];
-    int status = training_open(&training, strategy, program, arguments);
+    int status = training_open(&training, strategy, arguments);
     training.steps = 3;
     if (!status)
         status = training_run(&training, codes);
@@ -34,8 +34,8 @@ static int train(const struct strategy *strategy, const char *program, const cha
     training_close(&training);
     return status;
 }
-#define DDP(...) train(&strategy_ddp, "ddp-train", (const char *const[]){__VA_ARGS__, NULL})
-#define DP(...) train(&strategy_dp, "dp-train", (const char *const[]){__VA_ARGS__, NULL})
+#define DDP(...) train(&strategy_ddp, (const char *const[]){__VA_ARGS__, NULL})
+#define DP(...) train(&strategy_dp, (const char *const[]){__VA_ARGS__, NULL})
 
 static int train_all(void)
 {

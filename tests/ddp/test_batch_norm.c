@@ -20,14 +20,12 @@
 #include "ddp_multi_process/buffers.h"
 #include "ddp_multi_process/strategy.h"
 #include "dp_single_process/dp.h"
-#include "gpu/backend.h"
+#include "good_training.h"
 #include "gpu/memory.h"
 #include "nn/batch_norm.h"
 #include "run/schedule.h"
 #include "sys/exit_codes.h"
-#include "sys/log.h"
 #include "thread_world.h"
-#include "training.h"
 
 /* ---- SyncBatchNorm on numbers that can be told by hand ----------------------------------------------------------- */
 
@@ -176,14 +174,26 @@ static void known_values(void **state)
 
 static void open_levels(struct training *training, const struct strategy *strategy, const char *file, bool sync)
 {
-    const char *const arguments[] = {"--model", "resnet20", "--data", "digits", "--width", "4", "--depth", "1", "--lr", "0.02",
-                                     "--gpus", "2", "--global-batch", "8", sync ? "--sync-bn" : NULL, NULL};
-    const char *program = strategy == &strategy_ddp ? "ddp-train" : "dp-train";
+    const char *const arguments[] = {"--model",
+                                     "resnet20",
+                                     "--data",
+                                     "digits",
+                                     "--width",
+                                     "4",
+                                     "--depth",
+                                     "1",
+                                     "--lr",
+                                     "0.02",
+                                     "--gpus",
+                                     "2",
+                                     "--global-batch",
+                                     "8",
+                                     sync ? "--sync-bn" : NULL,
+                                     NULL};
     struct sampler sampler;
     uint32_t indices[BATCH];
 
-    assert_int_equal(training_open(training, strategy, program, arguments), 0);
-    training->steps = STEPS;
+    good_training_open(training, strategy, arguments, STEPS);
     training->save = file;
     size_t inputs = training->dataset.shape.inputs;
     uint8_t *pixels = training->dataset.memory[0];
@@ -197,15 +207,6 @@ static void open_levels(struct training *training, const struct strategy *strate
                 pixels[indices[i] * inputs + p] = (uint8_t)(pixels[indices[i] * inputs + p] + 160);
     }
     sampler_close(&sampler);
-}
-
-static void train_levels(struct training *training)
-{
-    int codes[2];
-
-    if (training_run(training, codes))
-        fail_msg("%s", log_last_error());
-    assert_int_equal(training->different_ranks, 0);
 }
 
 /* The tensors of the model's buffers in the checkpoint are rank 0's, to the bit. */
@@ -250,20 +251,20 @@ static void keeps_rank_0s_statistics(void **state)
     assert_true(descriptor >= 0);
     close(descriptor);
     open_levels(&ddp, &strategy_ddp, file, false);
-    train_levels(&ddp);
+    good_training_run(&ddp);
     assert_int_equal(ddp.moved_apart, 1);
     assert_int_equal(ddp.different_buffers, 0);
     assert_int_equal(ddp.different_evaluations, 0);
     check_checkpoint(&ddp, file);
 
     open_levels(&dp, &strategy_dp, file, false);
-    train_levels(&dp);
+    good_training_run(&dp);
     assert_memory_equal(dp.buffers, ddp.buffers, ddp.model.buffer_bytes);
     assert_memory_equal(dp.parameters, ddp.parameters, ddp.model.flat_bytes);
     check_checkpoint(&dp, file);
 
     open_levels(&sync, &strategy_ddp, file, true);
-    train_levels(&sync);
+    good_training_run(&sync);
     assert_int_equal(sync.moved_apart, 0);
     assert_int_equal(sync.different_evaluations, 0);
     check_checkpoint(&sync, file);
@@ -282,10 +283,5 @@ int main(void)
         cmocka_unit_test(known_values),
         cmocka_unit_test(keeps_rank_0s_statistics),
     };
-    struct gpu_settings settings = {.cores_per_device = 1, .devices_used = 2, .collective_limit_s = 30};
-    log_set_program("test_batch_norm");
-    log_set_quiet(true);
-    if (gpu_configure(&settings) != 0)
-        return 1;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, configure_devices, NULL);
 }

@@ -15,41 +15,12 @@
 
 #include "ddp_multi_process/strategy.h"
 #include "dp_single_process/dp.h"
-#include "gpu/backend.h"
-#include "sys/log.h"
-#include "training.h"
+#include "good_training.h"
 
-#define MAX_RANKS_HERE 8
 #define MODEL "--model", "resnet20", "--data", "digits", "--width", "4", "--depth", "1", "--lr", "0.02"
 
-static void train_with(struct training *training, const struct strategy *strategy, const char *program, int steps,
-                       const char *const *arguments)
-{
-    int codes[MAX_RANKS_HERE];
-    assert_int_equal(training_open(training, strategy, program, arguments), 0);
-    training->steps = steps;
-    assert_int_equal(training_run(training, codes), 0);
-    assert_int_equal(training->different_ranks, 0);
-}
-#define TRAIN(training, strategy, program, steps, ...)                                                                 \
-    train_with(training, strategy, program, steps, (const char *const[]){MODEL, __VA_ARGS__, NULL})
-
-/* max |x - y| / max |y| of the worst tensor. NaN counts as infinite. */
-static double distance(const struct parameter *tensors, int count, const float *x, const float *y)
-{
-    double worst = 0;
-    for (int t = 0; t < count; t++) {
-        double difference = 0, largest = 0;
-        for (size_t i = tensors[t].first; i < tensors[t].first + tensors[t].count; i++) {
-            if (isnan(x[i]) || isnan(y[i]))
-                return INFINITY;
-            difference = fmax(difference, fabs((double)x[i] - (double)y[i]));
-            largest = fmax(largest, fabs((double)y[i]));
-        }
-        worst = fmax(worst, difference / largest);
-    }
-    return worst;
-}
+#define TRAIN(training, strategy, steps, ...)                                                                          \
+    good_training(training, strategy, NULL, (const char *const[]){MODEL, __VA_ARGS__, NULL}, steps)
 
 /* Each replica normalises its own piece in both. */
 static void equals_dp(void **state)
@@ -57,11 +28,11 @@ static void equals_dp(void **state)
     (void)state;
     static const char *const cells[][3] = {
         {"1", "16", "nccl"}, {"2", "16", "nccl"}, {"4", "16", "p2p"}, {"4", "4", "nccl"}};
-    for (size_t i = 0; i < sizeof(cells) / sizeof(cells[0]); i++) {
+    for (size_t i = 0; i < COUNT(cells); i++) {
         struct training dp, ddp;
-        TRAIN(&dp, &strategy_dp, "dp-train", 4, "--gpus", cells[i][0], "--global-batch", cells[i][1], "--dp-transport",
+        TRAIN(&dp, &strategy_dp, 4, "--gpus", cells[i][0], "--global-batch", cells[i][1], "--dp-transport",
               cells[i][2]);
-        TRAIN(&ddp, &strategy_ddp, "ddp-train", 4, "--gpus", cells[i][0], "--global-batch", cells[i][1]);
+        TRAIN(&ddp, &strategy_ddp, 4, "--gpus", cells[i][0], "--global-batch", cells[i][1]);
         assert_memory_equal(ddp.parameters, dp.parameters, dp.model.flat_bytes);
         assert_memory_equal(ddp.buffers, dp.buffers, dp.model.buffer_bytes);
         /* DP's replicas evaluate a piece each, with device 0's buffers */
@@ -76,7 +47,7 @@ static void evaluates_with_rank_0(void **state)
 {
     (void)state;
     struct training ddp;
-    TRAIN(&ddp, &strategy_ddp, "ddp-train", 20, "--gpus", "4", "--global-batch", "16");
+    TRAIN(&ddp, &strategy_ddp, 20, "--gpus", "4", "--global-batch", "16");
     assert_int_equal(ddp.moved_apart, 3);
     assert_int_equal(ddp.different_buffers, 0);
     training_close(&ddp);
@@ -89,15 +60,16 @@ static void synchronised_equals_single(void **state)
     (void)state;
     static const char *const cells[][3] = {
         {"2", "16", "1"}, {"4", "16", "1"}, {"4", "10", "1"}, {"4", "3", "1"}, {"3", "16", "2"}};
-    for (size_t i = 0; i < sizeof(cells) / sizeof(cells[0]); i++) {
+    for (size_t i = 0; i < COUNT(cells); i++) {
         struct training single, ddp;
-        TRAIN(&single, &strategy_single, "dp-train", 3, "--strategy", "single", "--global-batch", cells[i][1],
-              "--accumulate", cells[i][2]);
-        TRAIN(&ddp, &strategy_ddp, "ddp-train", 3, "--gpus", cells[i][0], "--global-batch", cells[i][1], "--accumulate",
-              cells[i][2], "--sync-bn");
+        TRAIN(&single, &strategy_single, 3, "--strategy", "single", "--global-batch", cells[i][1], "--accumulate",
+              cells[i][2]);
+        TRAIN(&ddp, &strategy_ddp, 3, "--gpus", cells[i][0], "--global-batch", cells[i][1], "--accumulate", cells[i][2],
+              "--sync-bn");
         const struct model *model = &single.model;
-        double parameters = distance(model->parameters, model->parameter_count, ddp.parameters, single.parameters);
-        double buffers = distance(model->buffers, model->buffer_count, ddp.buffers, single.buffers);
+        double parameters = parameters_apart(&ddp, &single);
+        double buffers =
+            worst_difference(model->buffers, ddp.buffers, model->buffers, single.buffers, model->buffer_count);
         print_message("N = %s, batch %s, %s micro-batches: parameters %.1e, buffers %.1e from one device\n", cells[i][0],
                       cells[i][1], cells[i][2], parameters, buffers);
         assert_true(parameters <= 1e-5 && buffers <= 1e-5);
@@ -114,9 +86,5 @@ int main(void)
         cmocka_unit_test(evaluates_with_rank_0),
         cmocka_unit_test(synchronised_equals_single),
     };
-    struct gpu_settings settings = {.cores_per_device = 1, .devices_used = MAX_RANKS_HERE, .collective_limit_s = 30};
-    log_set_program("test_buffers");
-    if (gpu_configure(&settings) != 0)
-        return 1;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, configure_devices, NULL);
 }

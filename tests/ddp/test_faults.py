@@ -7,24 +7,27 @@ import os
 import random
 import signal
 
-from processes import by_hand, check, expect, free_port, links, run_tests
-from trainer import DDP, DP, LONG, SMALL, T, WIDE, ddp, fault, folder, hand, last_line_of, long_run, summary, wait_line
+import endings
+from processes import by_hand, check, expect, fault, free_port, links, run_tests
+from trainer import DDP, DP, LIMIT, LONG, SMALL, T, WIDE, ddp, folder, hand, last_line_of, long_run, summary, wait_line
+
+
+def short(env=None):
+    return ddp(*SMALL, *LIMIT, "--gpus", 4, "--global-batch", 32, "--steps", 5, env=env)
+
+
+def forty(env=None):
+    """With 3 of warm-up before them."""
+    return ddp(*SMALL, *LIMIT, "--gpus", 4, "--steps", 40, "--warmup", 3, env=env)
 
 
 def test_sigkill_of_each_rank():
-    for rank in range(4):
-        run = long_run()
-        run.wait_step(rank, 10)
-        pid = run.ranks()[rank]
-        os.kill(pid, signal.SIGKILL)
-        expect(run, 137, f"rank {rank} (pid {pid})", "SIGKILL", "in step", limit=0.5)
+    endings.sigkill_of_each_rank(long_run)
 
 
 def test_sigkill_in_each_phase():
-    for rank, phase in ((1, "start"), (0, "rendezvous"), (2, "open"), (0, "finish"), (3, "evaluation"), (0, "close"),
-                        (1, "end")):
-        run = ddp(*SMALL, "--gpus", 4, "--global-batch", 32, "--steps", 5, env=fault(f"kill-at-{phase}:{rank}:step0"))
-        expect(run, 137, f"rank {rank} (pid ", "SIGKILL", f"phase {phase}", limit=1)
+    endings.sigkill_in_each_phase(short, ((1, "start"), (0, "rendezvous"), (2, "open"), (0, "finish"), (3, "evaluation"),
+                                          (0, "close"), (1, "end")))
 
 
 def test_sigkill_while_saving():
@@ -41,20 +44,15 @@ def test_sigkill_while_saving():
 
 
 def test_signals_and_codes():
-    for name, code, text in (("segv", 139, "SIGSEGV"), ("abort", 134, "SIGABRT"), ("fpe", 136, "SIGFPE"),
-                             ("bus", 135, "SIGBUS"), ("exit3", 3, "exit code 3"),
-                             ("exit0", 1, "left after step 16 of 43")):
-        run = ddp(*SMALL, "--gpus", 4, "--steps", 40, "--warmup", 3, env=fault(f"{name}:2:step16"))
-        expect(run, code, "rank 2 (pid ", text, limit=1)
+    endings.signals_and_codes(forty, "in step 17 of 43")
+
+
+def test_leaving_too_early_with_0():
+    expect(forty(fault("exit0:2:step16")), 1, "rank 2 (pid ", "left after step 16 of 43", limit=1)
 
 
 def test_sigkill_of_the_launcher():
-    run = long_run()
-    run.wait_step(0, 10)
-    os.kill(run.pid, signal.SIGKILL)
-    check(run.finish(1) == -9, "the launcher is not dead")
-    check(not run.left(), f"ranks are left: {run.left()}")
-    expect(ddp(*SMALL, "--gpus", 4, "--steps", 3), 0)
+    endings.sigkill_of_the_launcher(long_run, short)
 
 
 def test_nothing_lies_in_dev_shm():
@@ -73,11 +71,7 @@ def test_nothing_lies_in_dev_shm():
 
 
 def test_interruption():
-    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)):
-        run = long_run()
-        run.wait_step(0, 10)
-        os.kill(run.pid, number)
-        expect(run, code, "interrupted", limit=1)
+    endings.interruption(long_run)
 
 
 def test_a_stopped_rank():
@@ -89,14 +83,14 @@ def test_a_stopped_rank():
 
 
 def test_a_rank_that_spins():
-    run = ddp(*SMALL, "--gpus", 4, "--steps", 40, "--warmup", 3, env=fault("spin:2:step16"))
+    run = forty(fault("spin:2:step16"))
     expect(run, 6, "furthest behind is rank 2", "in step 17 of 43", limit=T + 1)
     check("rank 2 is at collective" in run.err, f"the collective is not named; stderr:\n{run.err}")
 
 
 def test_a_device_that_never_finishes():
     """The others wait for it in a collective and name it; it says itself what it is at, if it comes to that."""
-    run = ddp(*SMALL, "--gpus", 4, "--steps", 40, "--warmup", 3, env=fault("stall-device:2:step16"))
+    run = forty(fault("stall-device:2:step16"))
     expect(run, 6, "rank 2 (pid ", "in step 17 of 43, phase finish", limit=T + 1)
     check("rank 2 is at collective" in run.err, f"the collective is not named; stderr:\n{run.err}")
 
@@ -104,7 +98,7 @@ def test_a_device_that_never_finishes():
 def test_collectives_that_do_not_match():
     """One bucket left out, or shorter: both values, on all ranks, before any data is used (trials.md 21)."""
     for name in ("skip-collective", "other-count"):
-        run = ddp(*WIDE, "--gpus", 4, "--steps", 40, env=fault(f"{name}:2:step5"))
+        run = ddp(*WIDE, *LIMIT, "--gpus", 4, "--steps", 40, env=fault(f"{name}:2:step5"))
         expect(run, 1, limit=T + 1)
         check("rank 2 called all-reduce of" in run.err and "rank 0 all-reduce of" in run.err, f"stderr:\n{run.err}")
 
@@ -120,7 +114,7 @@ def test_the_last_line_tells_of_any_end():
     for arguments, env, code, text in cases:
         with folder() as path:
             file = os.path.join(path, "run.json")
-            run = ddp(*SMALL, "--gpus", 2, *arguments, "--json", file, env=env)
+            run = ddp(*SMALL, *LIMIT, "--gpus", 2, *arguments, "--json", file, env=env)
             check(run.finish() == code, f"exit code {run.process.returncode}, expected {code}; stderr:\n{run.err}")
             last = last_line_of(file)
             check(last["type"] == "summary" and last["status"] != "ok" and text in last["reason"], f"{env}: {last}")

@@ -3,32 +3,13 @@
 
     test_find_batch.py DDP_TRAIN_SOFT DP_TRAIN_SOFT
 """
-import json
-import os
 import resource
-import sys
-import tempfile
 
 from pictures import make_pictures
 from processes import Run, check, expect, run_tests
+from trainer import DDP, DP, folder, train
 
-DDP, DP = sys.argv[1:3]
 CATEGORIES = ["parameters", "gradients", "optimizer", "activations", "outputs", "communication", "data"]
-
-
-def train(program, arguments, code=0):
-    """Runs to the end; returns the JSON lines by type."""
-    with tempfile.TemporaryDirectory() as path:
-        file = os.path.join(path, "run.json")
-        run = Run([program, *arguments, "--json", file])
-        expect(run, code, limit=100)
-        lines = {}
-        with open(file, encoding="utf-8") as text:
-            for line in map(json.loads, text):
-                lines.setdefault(line["type"], []).append(line)
-        return lines
-
-
 MLP = ["--width", 64, "--depth", 2, "--device-memory", 2]
 CASES = [
     (DP, ["--strategy", "single", *MLP]),
@@ -45,32 +26,32 @@ CASES = [
 
 def test_exact_to_one_sample():
     """A real run with the batch found holds just these bytes; one sample more on each device does not fit."""
-    with tempfile.TemporaryDirectory() as path:
+    with folder() as path:
         make_pictures(path, 30000, list(range(10)))
         for program, arguments in CASES:
             check_case(program, [path if a == "pictures" else a for a in arguments])
 
 
 def check_case(program, arguments):
-    lines = train(program, [*arguments, "--find-batch"])
+    lines = train(program, *arguments, "--find-batch")
     found, summary = lines["find_batch"][0], lines["summary"][0]
     batch, what = found["batch_per_gpu"], f"{program} {arguments}: {found}"
     check(batch > 1 and found["global_batch"] == batch * summary["gpus"] == summary["global_batch"], what)
     check(summary["steps"] == 0 and summary["step_ms"] is None and summary["status"] == "ok", f"{summary}")
     check(found["total_bytes"] <= found["device_bytes"], what)
     check(sum(found[c + "_bytes"] for c in CATEGORIES) == found["total_bytes"], what)
-    real = train(program, [*arguments, "--batch-per-gpu", batch, "--steps", 2, "--warmup", 1])
+    real = train(program, *arguments, "--batch-per-gpu", batch, "--steps", 2, "--warmup", 1)
     for one, other in zip(lines["device"], real["device"]):
         for name in ["mem_peak_mib"] + [f"mem_{c}_mib" for c in CATEGORIES]:
             check(one[name] == other[name], f"{what}: {name} {one[name]}, a real run {other[name]}")
-    more = train(program, [*arguments, "--batch-per-gpu", batch + 1, "--steps", 2], code=3)
+    more = train(program, *arguments, "--batch-per-gpu", batch + 1, "--steps", 2, code=3)
     check(more["summary"][0]["status"] == "out_of_memory", f"{what}: {more['summary'][0]}")
 
 
 def test_large_models_take_no_memory():
     """GPT-2 on 80 GiB: hundreds of trials' worth of gigabytes, none of them touched."""
     for program in (DP, DDP):
-        lines = train(program, ["--model", "gpt2-124m", "--gpus", 4, "--device-memory", 81920, "--find-batch"])
+        lines = train(program, "--model", "gpt2-124m", "--gpus", 4, "--device-memory", 81920, "--find-batch")
         found = lines["find_batch"][0]
         check(found["batch_per_gpu"] >= 4 and found["total_bytes"] > 0.9 * found["device_bytes"], f"{found}")
     touched = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss

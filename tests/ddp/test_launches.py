@@ -8,8 +8,8 @@ import random
 import sys
 import time
 
-from processes import check, expect, links, run_tests
-from trainer import SMALL, ddp, fault, folder, last_line_of
+from processes import check, expect, fault, links, run_tests
+from trainer import LIMIT, SMALL, ddp, folder, last_line_of
 
 PHASES = ("start", "rendezvous", "open", "finish", "evaluation", "close", "end")
 ENDS = {"kill": 137, "abort": 134, "segv": 139, "bus": 135, "exit3": 3, "exit0": 1}
@@ -44,7 +44,7 @@ def test_launches():
         file = os.path.join(path, "run.json")
         for _ in range(count):
             planted, rank, code = random_fault(dice, ranks, steps)
-            run = ddp(*SMALL, "--gpus", ranks, "--steps", steps, "--warmup", 0, "--json", file, env=fault(planted))
+            run = ddp(*SMALL, *LIMIT, "--gpus", ranks, "--steps", steps, "--warmup", 0, "--json", file, env=fault(planted))
             asked = time.monotonic()
             expect(run, code, f"rank {rank} (pid ", limit=2)
             slowest = max(slowest, time.monotonic() - asked)

@@ -18,14 +18,11 @@
 
 #include "ddp_multi_process/strategy.h"
 #include "dp_single_process/dp.h"
+#include "good_training.h"
 #include "gpu/backend.h"
-#include "run/timeline.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
-#include "training.h"
 
-#define MAX_RANKS_HERE 8
-#define COUNT(array) (sizeof(array) / sizeof(array)[0])
 #define STEPS 2
 
 /* A model, small enough to be trained often. */
@@ -80,50 +77,23 @@ static void open_training(struct training *training, const struct strategy *stra
     for (int i = 0; subject->sizes[i]; i++)
         arguments[count++] = subject->sizes[i];
     arguments[count] = ddp && cell->sync ? "--sync-bn" : NULL;
-    assert_int_equal(training_open(training, strategy, ddp ? "ddp-train" : "dp-train", arguments), 0);
-    training->steps = cell->steps;
-}
-
-static void run_training(struct training *training, const struct subject *subject, const struct cell *cell)
-{
-    int codes[MAX_RANKS_HERE];
-
-    if (training_run(training, codes))
-        fail_msg("%s on %s: %s", subject->model, cell->gpus, log_last_error());
-    assert_int_equal(training->different_ranks, 0);
+    good_training_open(training, strategy, arguments, cell->steps);
 }
 
 static void train(struct training *training, const struct strategy *strategy, const struct subject *subject,
                   const struct cell *cell)
 {
     open_training(training, strategy, subject, cell);
-    run_training(training, subject, cell);
-}
-
-/* max |x - y| / max |y| of the worst tensor; NaN counts as infinite. */
-static double distance(const struct model *model, const float *x, const float *y)
-{
-    double worst = 0;
-
-    for (int p = 0; p < model->parameter_count; p++) {
-        const struct parameter *parameter = &model->parameters[p];
-        double difference = 0, largest = 0;
-        for (size_t i = parameter->first; i < parameter->first + parameter->count; i++) {
-            if (isnan(x[i]) || isnan(y[i]))
-                return INFINITY;
-            difference = fmax(difference, fabs((double)x[i] - (double)y[i]));
-            largest = fmax(largest, fabs((double)y[i]));
-        }
-        worst = fmax(worst, difference > 0 ? difference / largest : 0);
-    }
-    return worst;
+    good_training_run(training);
 }
 
 /* ---- the rule ---------------------------------------------------------------------------------------------------- */
 
 static void compare(const struct subject *subject, const struct cell *cell, const struct training *a, const struct training *b)
 {
-    double gradients = distance(&a->model, a->first_gradients, b->first_gradients), loss = fabs(a->loss_last / b->loss_last - 1);
+    double gradients = worst_difference(a->model.parameters, a->first_gradients, b->model.parameters,
+                                        b->first_gradients, a->model.parameter_count);
+    double loss = fabs(a->loss_last / b->loss_last - 1);
 
     print_message("%s, N = %s, batch %d, %s and %s: gradients of step 1 differ by %.1e, losses by %.1e\n", subject->model,
                   cell->gpus, batch_of(subject, cell), a->strategy->name, b->strategy->name, gradients, loss);
@@ -213,7 +183,7 @@ static void check_scale(const struct subject *subject, const struct strategy *st
     struct training many;
 
     train(&many, strategy, subject, cell);
-    double ratio = scale_ratio(&many, single), gradients = distance(&many.model, many.gradients, single->gradients);
+    double ratio = scale_ratio(&many, single), gradients = gradients_apart(&many, single);
     if (!(fabs(ratio - 1) < 1e-5) || !(gradients <= 1e-5))
         fail_msg("%s, %s on %s, %s micro-batches, loss %s: the gradient is %.7f times one device's, differs by %.1e",
                  subject->model, strategy->name, cell->gpus, cell->accumulate, cell->loss, ratio, gradients);
@@ -245,15 +215,6 @@ static void scale_of_gradients(void **state)
     }
 }
 
-static uint64_t moved;
-
-static void add_moved(void *context, const char *range, int from, int to, uint64_t bytes)
-{
-    (void)context;
-    if (strcmp(range, phase_name(PHASE_ALLREDUCE_EXPOSED)) == 0 && from != to)
-        moved += bytes;
-}
-
 /* trials.md 10: 4 micro-batches on 4 ranks: each bucket once an update, 2 (N - 1) P bytes, and `train` has compared the ranks. */
 static void each_bucket_is_reduced_once(void **state)
 {
@@ -266,9 +227,7 @@ static void each_bucket_is_reduced_once(void **state)
             struct training ddp;
             gpu_traffic_reset();
             train(&ddp, &strategy_ddp, few[s], &cell);
-            moved = 0;
-            assert_true(gpu_traffic_visit(add_moved, NULL));
-            assert_int_equal(moved, 2 * 3 * ddp.model.parameter_elements * sizeof(float) * STEPS);
+            assert_int_equal(allreduced_bytes(), 2 * 3 * ddp.model.parameter_elements * sizeof(float) * STEPS);
             assert_true(ddp.collectives_last > 0);
             assert_true(k == 0 || ddp.collectives_last == collectives);
             collectives = ddp.collectives_last;
@@ -320,7 +279,7 @@ static void a_parameter_without_elements_is_harmless(void **state)
         train(&without, strategy, subject, &cell);
         open_training(&with, strategy, subject, &cell);
         add_empty_parameter(&with.model, &type);
-        run_training(&with, subject, &cell);
+        good_training_run(&with);
         assert_memory_equal(with.parameters, without.parameters, without.model.float_bytes);
         training_close(&with);
         training_close(&without);
@@ -336,11 +295,5 @@ int main(void)
         cmocka_unit_test(each_bucket_is_reduced_once),
         cmocka_unit_test(a_parameter_without_elements_is_harmless),
     };
-    const struct gpu_settings settings = {
-        .cores_per_device = 1, .devices_used = MAX_RANKS_HERE, .collective_limit_s = 30};
-    log_set_program("test_models");
-    log_set_quiet(true);
-    if (gpu_configure(&settings) != 0)
-        return 1;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, configure_devices, NULL);
 }

@@ -7,7 +7,7 @@ import sys
 import time
 
 from processes import SLACK, Run, check, expect, free_port, run_tests
-from trainer import DDP, DP, LONG, SMALL, T, folder, last_line_of, summary
+from trainer import DDP, DP, LIMIT, LONG, SMALL, T, folder, last_line_of, summary
 
 MPIRUN = ["mpirun", "--oversubscribe", "-n", 2]   # of MPICH --oversubscribe is unknown: then the test is skipped too
 ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
@@ -71,7 +71,7 @@ def test_a_killed_rank():
 
 def test_a_stopped_rank():
     for rank in 0, 1:
-        run = mpirun(DDP, "--steps", LONG)
+        run = mpirun(DDP, *LIMIT, "--steps", LONG)
         os.kill(wait_training(run)[rank], signal.SIGSTOP)
         check(run.finish(T + 1) == 6, f"exit code {run.process.returncode}; stderr:\n{run.err}")
         words = f"time limit of {T}.0 s: rank {rank} ", f"rank {rank} did not come to host operation"

@@ -16,31 +16,14 @@
 
 #include "ddp_multi_process/strategy.h"
 #include "dp_single_process/dp.h"
-#include "gpu/backend.h"
+#include "good_training.h"
 #include "kernels/kernels.h"
 #include "nn/layers.h"
 #include "nn/model_types.h"
 #include "run/schedule.h"
 #include "sys/exit_codes.h"
-#include "sys/log.h"
-#include "training.h"
 
-#define MAX_RANKS_HERE 2
-#define COUNT(array) (sizeof(array) / sizeof(array)[0])
 #define MODEL "--model", "mlp", "--data", "digits", "--depth", "3", "--lr", "0.1", "--width", "64", "--precision", "fp16"
-
-static void train_steps(struct training *training, const struct strategy *strategy, const struct model_type *type,
-                        const char *const *arguments, int steps)
-{
-    int codes[MAX_RANKS_HERE];
-    const char *program = strategy == &strategy_ddp ? "ddp-train" : "dp-train";
-    assert_int_equal(training_open(training, strategy, program, arguments), 0);
-    training->model.type = type ? type : training->model.type;
-    training->steps = steps;
-    if (training_run(training, codes))
-        fail_msg("%s", log_last_error());
-    assert_int_equal(training->different_ranks, 0);
-}
 
 /* ---- NaN in a loss ------------------------------------------------------------------------------------------------ */
 
@@ -73,12 +56,12 @@ static void a_nan_in_the_loss_skips_on_all(void **state)
         struct training before, after;
         const char *arguments[] = {MODEL, "--global-batch", "32", cells[i].option, cells[i].value,
                                    cells[i].strategy == &strategy_single ? NULL : "--gpus", "2", NULL};
-        train_steps(&before, cells[i].strategy, NULL, arguments, 3);
+        good_training(&before, cells[i].strategy, NULL, arguments, 3);
         for (int d = 0; d < MAX_RANKS_HERE; d++)
             atomic_store(&forwards[d], 0);
         poisoned_device = cells[i].device;
         poisoned_pass = 3;
-        train_steps(&after, cells[i].strategy, &poisoned, arguments, 4);
+        good_training(&after, cells[i].strategy, &poisoned, arguments, 4);
         assert_true(isnan(after.loss_last));
         assert_int_equal(after.control.skipped, 1);
         assert_true(after.control.loss_scale == 32768);
@@ -95,13 +78,10 @@ static void a_nan_in_the_loss_skips_on_all(void **state)
 static void train_labels(struct training *training, const struct strategy *strategy, const char *const *arguments,
                          const uint8_t *labels, int steps)
 {
-    const char *program = strategy == &strategy_ddp ? "ddp-train" : "dp-train";
-    int codes[MAX_RANKS_HERE];
     struct sampler sampler;
     uint32_t rows[4];
 
-    assert_int_equal(training_open(training, strategy, program, arguments), 0);
-    training->steps = steps;
+    good_training_open(training, strategy, arguments, steps);
     uint8_t *classes = training->dataset.memory[1];
     assert_ptr_equal(classes, training->dataset.block[0].labels);
     assert_int_equal(schedule_open_sampler(&sampler, training->dataset.train_count, &training->options), 0);
@@ -109,8 +89,7 @@ static void train_labels(struct training *training, const struct strategy *strat
     for (size_t i = 0; i < training->options.global_batch; i++)
         classes[rows[i]] = labels[i];
     sampler_close(&sampler);
-    assert_int_equal(training_run(training, codes), 0);
-    assert_int_equal(training->different_ranks, 0);
+    good_training_run(training);
 }
 
 static void check_labels(const struct strategy *strategy, const char *const *arguments, const uint8_t *labels, bool overflows)
@@ -169,11 +148,5 @@ int main(void)
         cmocka_unit_test(an_overflow_of_the_sum_is_found),
         cmocka_unit_test(an_overflow_of_micro_batches_is_found),
     };
-    const struct gpu_settings settings = {
-        .cores_per_device = 1, .devices_used = MAX_RANKS_HERE, .collective_limit_s = 30};
-    log_set_program("test_overflow");
-    log_set_quiet(true);
-    if (gpu_configure(&settings) != 0)
-        return 1;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, configure_devices, NULL);
 }

@@ -3,78 +3,37 @@
  * Training in 16 bit, and gradients as views of buckets, with ranks as threads: what is equal bit for bit, what within
  * rounding, what is held in memory, and that no way of summing rounds more than once.
  */
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 
+#include "data/tensors.h"
 #include "ddp_multi_process/strategy.h"
 #include "dp_single_process/dp.h"
+#include "good_training.h"
 #include "gpu/backend.h"
 #include "gpu/memory.h"
 #include "nn/model_types.h"
-#include "sys/log.h"
-#include "training.h"
 
-#define MAX_RANKS_HERE 8
-#define COUNT(array) (sizeof(array) / sizeof(array)[0])
 #define MODEL "--model", "mlp", "--data", "digits", "--depth", "3", "--lr", "0.1"
 #define SMALL "--width", "64"
 #define WIDE "--width", "512", "--gpus", "2", "--global-batch", "30" /* several buckets */
 
-static void train_steps(struct training *training, const struct strategy *strategy, const struct model_type *type,
-                        const char *const *arguments, int steps)
-{
-    int codes[MAX_RANKS_HERE];
-    const char *program = strategy == &strategy_ddp ? "ddp-train" : "dp-train";
-    assert_int_equal(training_open(training, strategy, program, arguments), 0);
-    training->steps = steps;
-    training->model.type = type ? type : training->model.type;
-    if (training_run(training, codes))
-        fail_msg("%s", log_last_error());
-    assert_int_equal(training->different_ranks, 0);
-}
-
 static void train_with(struct training *training, const struct strategy *strategy, const struct model_type *type,
                        const char *const *arguments)
 {
-    train_steps(training, strategy, type, arguments, 4);
+    good_training(training, strategy, type, arguments, 4);
 }
 #define TRAIN(training, strategy, ...)                                                                                 \
     train_with(training, strategy, NULL, (const char *const[]){MODEL, __VA_ARGS__, NULL})
 
-static double difference(const float *x, const float *y, size_t count)
-{
-    double worst = 0, largest = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (isnan(x[i]) || isnan(y[i]))
-            return INFINITY;
-        worst = fmax(worst, fabs((double)x[i] - (double)y[i]));
-        largest = fmax(largest, fabs((double)y[i]));
-    }
-    return worst / largest;
-}
-
+/* Of all parameters as if they were one tensor: the small ones beside the large. */
 static double of_parameters(const struct training *a, const struct training *b)
 {
-    return difference(a->parameters, b->parameters, a->model.flat_elements);
-}
-
-/* Tensor by tensor: in 16 bit they stand at other elements. */
-static double of_gradients(const struct training *a, const struct training *b)
-{
-    double worst = 0;
-    for (int p = 0; p < a->model.parameter_count; p++) {
-        const struct parameter *x = &a->model.parameters[p], *y = &b->model.parameters[p];
-        worst = fmax(worst, difference(a->gradients + x->first, b->gradients + y->first, x->count));
-    }
-    return worst;
+    return tensor_difference(a->parameters, b->parameters, a->model.flat_elements);
 }
 
 static void expect_same_bits(const struct training *a, const struct training *b)
@@ -165,7 +124,7 @@ static void accumulation_loses_nothing(void **state)
         const char *const single[] = {MODEL, SMALL, "--global-batch", "64", "--accumulate", "64", "--precision", "bf16",
                                       "--lr", "0", "--momentum", "0", s ? "--gpus" : "--strategy", s ? "1" : "single", NULL};
         train_with(&pieces, strategies[s], NULL, single);
-        double found = of_gradients(&pieces, &whole);
+        double found = gradients_apart(&pieces, &whole);
         print_message("%s: gradients differ from the whole batch's by %.2e\n", strategies[s]->name, found);
         assert_true(found < 1.5e-2);
         training_close(&pieces);
@@ -182,9 +141,9 @@ static void the_same_bits_each_time(void **state)
     const char *const arguments[] = {MODEL, SMALL, "--global-batch", "32", "--gpus", "4", "--precision", "bf16", NULL};
     for (size_t s = 0; s < COUNT(strategies); s++) {
         struct training first, again;
-        train_steps(&first, strategies[s], NULL, arguments, 100);
+        good_training(&first, strategies[s], NULL, arguments, 100);
         for (int run = 0; run < 4; run++) {
-            train_steps(&again, strategies[s], NULL, arguments, 100);
+            good_training(&again, strategies[s], NULL, arguments, 100);
             expect_same_bits(&again, &first);
             training_close(&again);
         }
@@ -298,15 +257,6 @@ static void views_change_no_bit(void **state)
     }
 }
 
-static uint64_t moved;
-
-static void add_moved(void *context, const char *range, int from, int to, uint64_t bytes)
-{
-    (void)context;
-    if (strcmp(range, phase_name(PHASE_ALLREDUCE_EXPOSED)) == 0 && from != to)
-        moved += bytes;
-}
-
 /* trials.md 10 in 16 bit: each bucket once an update; as views with the padding of the gradients. */
 static void bytes_are_the_formula(void **state)
 {
@@ -316,23 +266,12 @@ static void bytes_are_the_formula(void **state)
         for (size_t k = 0; k < COUNT(accumulations); k++) {
             struct training ddp;
             gpu_traffic_reset();
-            TRAIN(&ddp, &strategy_ddp, SMALL, "--gpus", "4", "--global-batch", "32", "--precision", "bf16", "--accumulate",
-                  accumulations[k], views ? "--gradient-as-bucket-view" : "--timeout=30");
-            moved = 0;
-            assert_true(gpu_traffic_visit(add_moved, NULL));
+            TRAIN(&ddp, &strategy_ddp, SMALL, "--gpus", "4", "--global-batch", "32", "--precision", "bf16",
+                  "--accumulate", accumulations[k], views ? "--gradient-as-bucket-view" : "--timeout=30");
             size_t bytes = views ? ddp.model.flat_bytes : ddp.model.parameter_elements * 2;
-            assert_int_equal(moved, 2 * 3 * bytes * (uint64_t)ddp.steps);
+            assert_int_equal(allreduced_bytes(), 2 * 3 * bytes * (uint64_t)ddp.steps);
             training_close(&ddp);
         }
-}
-
-static int configure(void **state)
-{
-    (void)state;
-    log_set_quiet(true);
-    const struct gpu_settings settings = {
-        .cores_per_device = 1, .devices_used = MAX_RANKS_HERE, .collective_limit_s = 30};
-    return gpu_configure(&settings);
 }
 
 int main(void)
@@ -349,5 +288,5 @@ int main(void)
         cmocka_unit_test(views_change_no_bit),
         cmocka_unit_test(bytes_are_the_formula),
     };
-    return cmocka_run_group_tests(tests, configure, NULL);
+    return cmocka_run_group_tests(tests, configure_devices, NULL);
 }

@@ -3,40 +3,14 @@
 
     test_samples.py DDP_TRAIN_SOFT DP_TRAIN_SOFT
 """
-import contextlib
 import json
 import os
-import sys
-import tempfile
 
 from pictures import make_pictures
-from processes import Run, by_hand, check, expect, free_port, run_tests
+from processes import Run, by_hand, check, expect, fault, free_port, run_tests
+from trainer import DDP, DP, folder, summary, train, train_aloud
 
-DDP, DP = sys.argv[1:3]
 SMALL = ["--width", 32, "--depth", 1, "--lr", 0.1]
-
-
-@contextlib.contextmanager
-def folder():
-    with tempfile.TemporaryDirectory() as path:
-        yield path
-
-
-def train(program, *arguments, env=None):
-    """Runs to the end; returns the JSON lines by type, and what stood on the terminal."""
-    with folder() as path:
-        file = os.path.join(path, "run.json")
-        run = Run([program, *arguments, "--json", file], env)
-        expect(run, 0, limit=100)
-        lines = {}
-        with open(file, encoding="utf-8") as text:
-            for line in map(json.loads, text):
-                lines.setdefault(line["type"], []).append(line)
-        return lines, run.out
-
-
-def summary(*arguments, **options):
-    return train(*arguments, **options)[0]["summary"][0]
 
 
 # ---- evaluation ------------------------------------------------------------------------------------------------------
@@ -60,7 +34,7 @@ def test_every_sample_once():
             dealt = ["--sampler", "distributed", "--global-batch", 12, "--epochs", 50]
             ways += [(program, ["--gpus", n, *dealt]) for program in (DP, DDP) for n in devices if n in (2, 3)]
             for program, arguments in ways:
-                lines, out = train(program, "--data", path, *SMALL, *arguments)
+                lines, out = train_aloud(program, "--data", path, *SMALL, *arguments)
                 got = lines["summary"][0]
                 right = sum(label == i % 10 for i, label in enumerate(labels))
                 check((got["test_samples"], got["test_correct"]) == (len(labels), right), f"{program} {arguments}: {got}")
@@ -87,12 +61,12 @@ def test_distributed_dp_and_ddp_agree():
     for ranks, more in ((2, []), (4, ["--accumulate", 1]), (4, ["--drop-last"])):
         common = ["--data", "digits", *SMALL, "--gpus", ranks, "--global-batch", 32, "--steps", 50, "--checksum"]
         distributed = [*common, "--sampler", "distributed", *more]
-        mine, other = train(DDP, *distributed)[0], train(DP, *distributed)[0]
+        mine, other = train(DDP, *distributed), train(DP, *distributed)
         check(mine["summary"][0]["checksum"] == other["summary"][0]["checksum"], f"{ranks} {more}: checksums differ")
         for ours, theirs in zip(mine["step"], other["step"]):
             check(abs(ours["loss"] - theirs["loss"]) <= 1e-5 * theirs["loss"], f"{ranks} {more}: {ours} and {theirs}")
         check("sampler=distributed" in mine["summary"][0]["variant"], mine["summary"][0]["variant"])
-        chunk = train(DP, *common)[0]
+        chunk = train(DP, *common)
         # on 2 ranks the same rows in another order: the weights' last bits differ, the last loss need not
         check(chunk["summary"][0]["checksum"] != other["summary"][0]["checksum"], "the same order as the chunk sampler's")
 
@@ -181,7 +155,7 @@ def test_loader_failure():
     """The run ends at once with the loader's own words."""
     for program, place in ((DP, 0), (DDP, 1)):
         run = Run([program, "--data", "digits", *SMALL, "--gpus", 2, "--steps", 100000, "--timeout", 3],
-                  {"DPBENCH_FAULT": f"loader:{place}:step7"})
+                  fault(f"loader:{place}:step7"))
         expect(run, 1, limit=30)
         check("loader: planted fault at step 7" in run.err, run.err)
 
@@ -241,7 +215,7 @@ def test_text():
         with open(text, "w", encoding="utf-8") as file:
             file.write("the quick brown fox jumps over the lazy dog; " * 100)
         common = ["--model", "gpt-nano", "--data", text, "--gpus", 2, "--global-batch", 4, "--steps", 3]
-        mine, other = train(DDP, *common, "--checksum")[0], train(DP, *common, "--checksum")[0]
+        mine, other = train(DDP, *common, "--checksum"), train(DP, *common, "--checksum")
         check(mine["summary"][0]["checksum"] == other["summary"][0]["checksum"], "checksums differ")
         check(mine["summary"][0]["test_samples"] == other["summary"][0]["test_samples"] == 4500 // 129 // 10, "the last tenth")
         check(mine["step"][-1]["loss"] < mine["step"][0]["loss"], f"{mine['step']}")
@@ -262,7 +236,7 @@ def test_lstm():
     with folder() as path:
         common = lstm_on_a_text(path)
         for precision in ("fp32", "bf16", "fp16"):
-            lines, out = train(DP, *common, "--strategy", "single", "--precision", precision, "--steps", 40)
+            lines, out = train_aloud(DP, *common, "--strategy", "single", "--precision", precision, "--steps", 40)
             first, last = lines["step"][0]["loss"], lines["step"][-1]["loss"]
             check(5 < first < 6.5 and last < 2.9, f"{precision}: loss {first} -> {last}")
             check("lstm, 657664 parameters" in out and "layers=1 embedding=256 width=256 block=64 vocabulary=256" in out, out)
@@ -289,8 +263,8 @@ def test_thread_counts_from_outside():
     for program in (DP, DDP):
         seen = set()
         for value in (None, "1", "8", "abc"):
-            lines, _ = train(program, "--data", "digits", "--width", 256, "--gpus", 2, "--global-batch", 32, "--steps", 3,
-                             "--checksum", env={} if value is None else {"OMP_NUM_THREADS": value})
+            lines = train(program, "--data", "digits", "--width", 256, "--gpus", 2, "--global-batch", 32, "--steps", 3,
+                          "--checksum", env={} if value is None else {"OMP_NUM_THREADS": value})
             got = lines["summary"][0]
             seen.add((got["checksum"], got["cores_per_device"], tuple(d["cores"] for d in lines["device"])))
         check(len(seen) == 1, f"{program}: {seen}")

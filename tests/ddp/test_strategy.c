@@ -9,59 +9,34 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "ddp_multi_process/strategy.h"
 #include "dp_single_process/dp.h"
+#include "good_training.h"
 #include "gpu/backend.h"
 #include "gpu/memory.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
-#include "training.h"
 
-#define MAX_RANKS_HERE 8
 #define MODEL "--model", "mlp", "--data", "digits", "--width", "64", "--depth", "3", "--lr", "0.1"
 
-static void train_with(struct training *training, const struct strategy *strategy, const char *program,
-                       const char *const *arguments)
+static void train_with(struct training *training, const struct strategy *strategy, const char *const *arguments)
 {
-    int codes[MAX_RANKS_HERE];
-    assert_int_equal(training_open(training, strategy, program, arguments), 0);
-    assert_int_equal(training_run(training, codes), 0);
-    assert_int_equal(training->different_ranks, 0);
+    good_training(training, strategy, NULL, arguments, 4);
 }
-#define TRAIN(training, strategy, program, ...)                                                                        \
-    train_with(training, strategy, program, (const char *const[]){MODEL, __VA_ARGS__, NULL})
+#define TRAIN(training, strategy, ...) train_with(training, strategy, (const char *const[]){MODEL, __VA_ARGS__, NULL})
 
 static bool same_bits(const struct training *a, const struct training *b)
 {
     return memcmp(a->parameters, b->parameters, a->model.flat_bytes) == 0;
 }
 
-/* The largest difference of a tensor over its largest value: the worst tensor. NaN counts as infinite. */
-static double distance(const struct training *training, const float *x, const float *y)
-{
-    double worst = 0;
-    for (int p = 0; p < training->model.parameter_count; p++) {
-        const struct parameter *parameter = &training->model.parameters[p];
-        double difference = 0, largest = 0;
-        for (size_t i = parameter->offset / sizeof(float), n = 0; n < parameter->count; i++, n++) {
-            if (isnan(x[i]) || isnan(y[i]))
-                return INFINITY;
-            difference = fmax(difference, fabs((double)x[i] - (double)y[i]));
-            largest = fmax(largest, fabs((double)y[i]));
-        }
-        worst = fmax(worst, difference / largest);
-    }
-    return worst;
-}
-
 static void check_close(const struct training *a, const struct training *b, double limit)
 {
-    double found = distance(a, a->parameters, b->parameters), gradients = distance(a, a->gradients, b->gradients);
+    double found = parameters_apart(a, b), gradients = gradients_apart(a, b);
     if (!(found <= limit) || !(gradients <= limit * 10))
         fail_msg("parameters differ by %g, gradients by %g; expected at most %g and %g", found, gradients, limit,
                  limit * 10);
@@ -79,13 +54,13 @@ static void equals_dp_and_single(void **state)
         {"3", "33", false}, {"3", "32", false}, {"4", "10", false}, {"4", "5", false},
         {"8", "9", false},  {"4", "3", false},  {"8", "1", false},
     };
-    for (size_t i = 0; i < sizeof(cells) / sizeof(cells[0]); i++) {
+    for (size_t i = 0; i < COUNT(cells); i++) {
         struct training single, dp, ddp;
-        TRAIN(&single, &strategy_single, "dp-train", "--strategy", "single", "--global-batch", cells[i].batch);
-        TRAIN(&dp, &strategy_dp, "dp-train", "--gpus", cells[i].ranks, "--global-batch", cells[i].batch);
-        TRAIN(&ddp, &strategy_ddp, "ddp-train", "--gpus", cells[i].ranks, "--global-batch", cells[i].batch);
+        TRAIN(&single, &strategy_single, "--strategy", "single", "--global-batch", cells[i].batch);
+        TRAIN(&dp, &strategy_dp, "--gpus", cells[i].ranks, "--global-batch", cells[i].batch);
+        TRAIN(&ddp, &strategy_ddp, "--gpus", cells[i].ranks, "--global-batch", cells[i].batch);
         print_message("N = %s, batch %s: from single %.1e, from DP %.1e\n", cells[i].ranks, cells[i].batch,
-                      distance(&ddp, ddp.parameters, single.parameters), distance(&ddp, ddp.parameters, dp.parameters));
+                      parameters_apart(&ddp, &single), parameters_apart(&ddp, &dp));
         if (cells[i].bits)
             assert_true(same_bits(&ddp, &dp));
         check_close(&ddp, &dp, 1e-6);
@@ -103,14 +78,14 @@ static void compare_text_model(const char *model, const char *const cells[][2], 
     for (size_t i = 0; i < count; i++) {
         struct training single, dp, ddp;
         const char *const batch = cells[i][1], *const ranks = cells[i][0];
-        train_with(&single, &strategy_single, "dp-train",
+        train_with(&single, &strategy_single,
                    (const char *const[]){"--model", model, "--strategy", "single", "--global-batch", batch, NULL});
-        train_with(&dp, &strategy_dp, "dp-train",
+        train_with(&dp, &strategy_dp,
                    (const char *const[]){"--model", model, "--gpus", ranks, "--global-batch", batch, NULL});
-        train_with(&ddp, &strategy_ddp, "ddp-train",
+        train_with(&ddp, &strategy_ddp,
                    (const char *const[]){"--model", model, "--gpus", ranks, "--global-batch", batch, NULL});
         print_message("%s, N = %s, batch %s: from single %.1e, from DP %.1e\n", model, ranks, batch,
-                      distance(&ddp, ddp.parameters, single.parameters), distance(&ddp, ddp.parameters, dp.parameters));
+                      parameters_apart(&ddp, &single), parameters_apart(&ddp, &dp));
         if (i < bits)
             assert_true(same_bits(&ddp, &dp));
         check_close(&ddp, &dp, 1e-6);
@@ -139,10 +114,10 @@ static void an_lstm_accumulates(void **state)
     (void)state;
     static const char *const accumulations[] = {"2", "3", "8"};
     struct training single, many;
-    train_with(&single, &strategy_single, "dp-train",
+    train_with(&single, &strategy_single,
                (const char *const[]){"--model", "lstm-tiny", "--strategy", "single", "--global-batch", "14", NULL});
     for (int k = 0; k < 6; k++) {
-        train_with(&many, k % 2 ? &strategy_dp : &strategy_ddp, k % 2 ? "dp-train" : "ddp-train",
+        train_with(&many, k % 2 ? &strategy_dp : &strategy_ddp,
                    (const char *const[]){"--model", "lstm-tiny", "--gpus", "2", "--global-batch", "14", "--accumulate",
                                          accumulations[k / 2], NULL});
         check_close(&many, &single, 2e-6);
@@ -161,10 +136,10 @@ static void scale_of_gradients(void **state)
         for (int n = 0; n < 5; n++)
             for (int k = 0; k < 3; k++) {
                 struct training single, ddp;
-                TRAIN(&single, &strategy_single, "dp-train", "--strategy", "single", "--global-batch", "24", "--loss",
-                      losses[l][0], "--lr", losses[l][1]);
-                TRAIN(&ddp, &strategy_ddp, "ddp-train", "--gpus", ranks[n], "--global-batch", "24", "--accumulate",
-                      accumulations[k], "--loss", losses[l][0], "--lr", losses[l][1]);
+                TRAIN(&single, &strategy_single, "--strategy", "single", "--global-batch", "24", "--loss", losses[l][0],
+                      "--lr", losses[l][1]);
+                TRAIN(&ddp, &strategy_ddp, "--gpus", ranks[n], "--global-batch", "24", "--accumulate", accumulations[k],
+                      "--loss", losses[l][0], "--lr", losses[l][1]);
                 check_close(&ddp, &single, 2e-6);
                 training_close(&single);
                 training_close(&ddp);
@@ -179,13 +154,13 @@ static void overlap_changes_no_bit(void **state)
 {
     (void)state;
     struct training first, again, without;
-    TRAIN(&first, &strategy_ddp, "ddp-train", WIDE);
+    TRAIN(&first, &strategy_ddp, WIDE);
     for (int run = 0; run < 4; run++) {
-        TRAIN(&again, &strategy_ddp, "ddp-train", WIDE);
+        TRAIN(&again, &strategy_ddp, WIDE);
         assert_true(same_bits(&first, &again));
         training_close(&again);
     }
-    TRAIN(&without, &strategy_ddp, "ddp-train", WIDE, "--no-overlap");
+    TRAIN(&without, &strategy_ddp, WIDE, "--no-overlap");
     assert_true(same_bits(&first, &without));
     training_close(&without);
     training_close(&first);
@@ -200,9 +175,9 @@ static void bucket_sizes_change_nothing(void **state)
         int buckets;
     } cells[] = {{"25", 2}, {"1", 3}, {"0.1", 3}, {"0", 5}, {"1000", 2}};
     struct training reference, other;
-    TRAIN(&reference, &strategy_ddp, "ddp-train", WIDE);
-    for (size_t i = 0; i < sizeof(cells) / sizeof(cells[0]); i++) {
-        TRAIN(&other, &strategy_ddp, "ddp-train", WIDE, "--bucket-cap-mb", cells[i].cap);
+    TRAIN(&reference, &strategy_ddp, WIDE);
+    for (size_t i = 0; i < COUNT(cells); i++) {
+        TRAIN(&other, &strategy_ddp, WIDE, "--bucket-cap-mb", cells[i].cap);
         assert_int_equal(other.collectives_first, 1);
         assert_int_equal(other.collectives_last, cells[i].buckets);
         check_close(&other, &reference, 1e-6);
@@ -217,11 +192,11 @@ static void mean_of_means(void **state)
 {
     (void)state;
     struct training samples, ranks, even_samples, even_ranks;
-    TRAIN(&samples, &strategy_ddp, "ddp-train", "--gpus", "4", "--global-batch", "10");
-    TRAIN(&ranks, &strategy_ddp, "ddp-train", "--gpus", "4", "--global-batch", "10", "--loss-average", "ranks");
-    assert_true(distance(&ranks, ranks.parameters, samples.parameters) > 1e-3);
-    TRAIN(&even_samples, &strategy_ddp, "ddp-train", "--gpus", "4", "--global-batch", "16");
-    TRAIN(&even_ranks, &strategy_ddp, "ddp-train", "--gpus", "4", "--global-batch", "16", "--loss-average", "ranks");
+    TRAIN(&samples, &strategy_ddp, "--gpus", "4", "--global-batch", "10");
+    TRAIN(&ranks, &strategy_ddp, "--gpus", "4", "--global-batch", "10", "--loss-average", "ranks");
+    assert_true(parameters_apart(&ranks, &samples) > 1e-3);
+    TRAIN(&even_samples, &strategy_ddp, "--gpus", "4", "--global-batch", "16");
+    TRAIN(&even_ranks, &strategy_ddp, "--gpus", "4", "--global-batch", "16", "--loss-average", "ranks");
     assert_true(same_bits(&even_samples, &even_ranks));
     training_close(&samples);
     training_close(&ranks);
@@ -230,15 +205,6 @@ static void mean_of_means(void **state)
 }
 
 /* trials.md 10: under accumulation each bucket is reduced once an update. */
-static uint64_t moved;
-
-static void add_moved(void *context, const char *range, int from, int to, uint64_t bytes)
-{
-    (void)context;
-    if (strcmp(range, phase_name(PHASE_ALLREDUCE_EXPOSED)) == 0 && from != to)
-        moved += bytes;
-}
-
 static void bytes_are_the_formula(void **state)
 {
     (void)state;
@@ -248,14 +214,12 @@ static void bytes_are_the_formula(void **state)
     } cells[] = {
         {"1", "1", 1}, {"2", "1", 2}, {"2", "4", 2}, {"3", "1", 3}, {"4", "1", 4}, {"4", "4", 4}, {"8", "1", 8},
     };
-    for (size_t i = 0; i < sizeof(cells) / sizeof(cells[0]); i++) {
+    for (size_t i = 0; i < COUNT(cells); i++) {
         struct training ddp;
         gpu_traffic_reset();
-        TRAIN(&ddp, &strategy_ddp, "ddp-train", "--gpus", cells[i].ranks, "--global-batch", "32", "--accumulate",
+        TRAIN(&ddp, &strategy_ddp, "--gpus", cells[i].ranks, "--global-batch", "32", "--accumulate",
               cells[i].accumulate);
-        moved = 0;
-        assert_true(gpu_traffic_visit(add_moved, NULL));
-        assert_int_equal(moved,
+        assert_int_equal(allreduced_bytes(),
                          2 * (cells[i].n - 1) * ddp.model.parameter_elements * sizeof(float) * (uint64_t)ddp.steps);
         training_close(&ddp);
     }
@@ -269,7 +233,7 @@ static void memory_is_the_formula(void **state)
     for (int i = 0; i < 2; i++) {
         struct training ddp;
         memory_reset_peaks();
-        TRAIN(&ddp, &strategy_ddp, "ddp-train", "--gpus", ranks[i], "--global-batch", "32", "--momentum", "0.9");
+        TRAIN(&ddp, &strategy_ddp, "--gpus", ranks[i], "--global-batch", "32", "--momentum", "0.9");
         for (int device = 0; device <= i; device++) {
             assert_int_equal(memory_peak(device, MEMORY_PARAMETERS), ddp.model.flat_bytes);
             assert_int_equal(memory_peak(device, MEMORY_GRADIENTS), ddp.model.flat_bytes);
@@ -309,11 +273,11 @@ static void other_models_are_refused(void **state)
          "parameter net.0.weight has shape [64, 128] on rank 0 and [128, 64] on rank 1"},
         {{64, 128, 2, 10}, {64, 128, 2, 10, .type = ELEMENT_BF16}, "parameter net.0.weight is fp32 on rank 0 and bf16 on rank 1"},
     };
-    for (size_t i = 0; i < sizeof(cells) / sizeof(cells[0]); i++) {
+    for (size_t i = 0; i < COUNT(cells); i++) {
         struct training ddp;
         struct model models[2];
         const char *const arguments[] = {MODEL, "--gpus", "2", NULL};
-        assert_int_equal(training_open(&ddp, &strategy_ddp, "ddp-train", arguments), 0);
+        assert_int_equal(training_open(&ddp, &strategy_ddp, arguments), 0);
         assert_int_equal(model_open(&models[0], "mlp", &cells[i].rank_0), 0);
         assert_int_equal(model_open(&models[1], "mlp", &cells[i].rank_1), 0);
         ddp.other_models = models;
@@ -330,19 +294,10 @@ static void nothing_to_train_is_refused(void **state)
     struct training ddp;
     struct model empty[2] = {{0}};
     const char *const arguments[] = {MODEL, "--gpus", "2", NULL};
-    assert_int_equal(training_open(&ddp, &strategy_ddp, "ddp-train", arguments), 0);
+    assert_int_equal(training_open(&ddp, &strategy_ddp, arguments), 0);
     ddp.other_models = empty;
     check_refused(&ddp, EXIT_USAGE, "no parameter to train");
     training_close(&ddp);
-}
-
-static int configure(void **state)
-{
-    (void)state;
-    log_set_quiet(true);
-    const struct gpu_settings settings = {
-        .cores_per_device = 1, .devices_used = MAX_RANKS_HERE, .collective_limit_s = 30};
-    return gpu_configure(&settings);
 }
 
 int main(void)
@@ -360,5 +315,5 @@ int main(void)
         cmocka_unit_test(other_models_are_refused),
         cmocka_unit_test(nothing_to_train_is_refused),
     };
-    return cmocka_run_group_tests(tests, configure, NULL);
+    return cmocka_run_group_tests(tests, configure_devices, NULL);
 }

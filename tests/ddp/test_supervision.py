@@ -7,7 +7,8 @@ import signal
 import sys
 import time
 
-from processes import Run, check, expect, links, run_tests
+import endings
+from processes import Run, check, expect, fault, links, run_tests
 
 TOY = sys.argv[1]
 T = 3
@@ -17,8 +18,12 @@ def launch(ranks=4, steps=100000, env=None, **options):
     return Run([TOY, ranks, steps, T, 5, "lr=1"], env, **options)
 
 
-def fault(text):
-    return {"DPBENCH_FAULT": text}
+def short(env=None):
+    return launch(4, 5, env)
+
+
+def forty(env=None):
+    return launch(4, 40, env)
 
 
 def test_a_good_run():
@@ -30,29 +35,20 @@ def test_a_good_run():
 
 
 def test_sigkill_of_each_rank():
-    for rank in range(4):
-        run = launch()
-        run.wait_step(rank, 5)
-        pid = run.ranks()[rank]
-        os.kill(pid, signal.SIGKILL)
-        expect(run, 137, f"rank {rank} (pid {pid})", "SIGKILL", "in step", limit=0.5)
+    endings.sigkill_of_each_rank(launch)
 
 
 def test_sigkill_in_each_phase():
-    for rank, phase in ((0, "start"), (3, "start"), (0, "rendezvous"), (2, "rendezvous"), (1, "finish"), (2, "end"),
-                        (0, "end")):
-        run = launch(4, 5, fault(f"kill-at-{phase}:{rank}:step0"))
-        expect(run, 137, f"rank {rank} (pid ", "SIGKILL", f"phase {phase}", limit=1)
+    endings.sigkill_in_each_phase(short, ((0, "start"), (3, "start"), (0, "rendezvous"), (2, "rendezvous"), (1, "finish"),
+                                          (2, "end"), (0, "end")))
 
 
 def test_signals_and_codes():
-    for name, code, text in (("segv", 139, "SIGSEGV"), ("abort", 134, "SIGABRT"), ("fpe", 136, "SIGFPE"),
-                             ("bus", 135, "SIGBUS"), ("exit3", 3, "exit code 3")):
-        expect(launch(4, 40, fault(f"{name}:2:step16")), code, "rank 2 (pid ", text, "in step 17 of 40", limit=1)
+    endings.signals_and_codes(forty, "in step 17 of 40")
 
 
 def test_leaving_too_early_with_0():
-    expect(launch(4, 40, fault("exit0:2:step17")), 1, "rank 2 (pid ", "left after step 17 of 40", limit=1)
+    expect(forty(fault("exit0:2:step17")), 1, "rank 2 (pid ", "left after step 17 of 40", limit=1)
 
 
 def test_of_two_deaths_the_first_is_the_cause():
@@ -79,20 +75,11 @@ def state(pid):
 
 
 def test_sigkill_of_the_launcher():
-    run = launch()
-    run.wait_step(0, 5)
-    os.kill(run.pid, signal.SIGKILL)
-    check(run.finish(1) == -9, "the launcher is not dead")   # finish: nobody holds its stderr any more
-    check(not run.left(), f"ranks are left: {run.left()}")
-    expect(launch(4, 5), 0)
+    endings.sigkill_of_the_launcher(launch, short)
 
 
 def test_interruption():
-    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)):
-        run = launch()
-        run.wait_step(0, 5)
-        os.kill(run.pid, number)
-        expect(run, code, f"interrupted by signal {int(number)}", limit=1)
+    endings.interruption(launch)
 
 
 def test_a_second_interruption_kills():
@@ -126,7 +113,7 @@ def test_ignored_hangup_stays_ignored():
 
 
 def test_exec_fails():
-    expect(launch(4, 5, fault("noexec:2:step0")), 3, "rank 2 can't be started: exec", limit=1)
+    expect(short(fault("noexec:2:step0")), 3, "rank 2 can't be started: exec", limit=1)
 
 
 def test_fork_fails():
@@ -188,7 +175,7 @@ def test_a_rank_that_is_stopped_for_a_while():
 
 
 def test_a_rank_that_spins():
-    run = launch(4, 40, fault("spin:2:step16"))
+    run = forty(fault("spin:2:step16"))
     expect(run, 6, "furthest behind is rank 2", "in step 17 of 40, phase step", limit=T + 1)
 
 

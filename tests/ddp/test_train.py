@@ -8,8 +8,8 @@ import os
 import subprocess
 
 from pictures import make_pictures
-from processes import Run, by_hand, check, expect, free_port, run_tests
-from trainer import DDP, DP, FRONT, SMALL, WIDE, checkpoint, ddp, fault, folder, hand, summary, train
+from processes import Run, by_hand, check, expect, fault, free_port, run_tests
+from trainer import DDP, DP, FRONT, SMALL, WIDE, checkpoint, ddp, folder, hand, summary, train
 
 EPOCHS = 15   # within which the digits reach 95 %, as with single and dp (tests/run)
 
@@ -82,7 +82,7 @@ def test_overlap_uses_whole_values():
     """trials.md 11: each step's loss, to the last digit, and the weights at the end are those without overlap: with a tiny last bucket,
     with one larger than the model, and with a rank that comes 50 ms late to every step's collectives."""
     for caps, steps, env in (((0.5, 1000), 500, None), ((0.5,), 25, fault("slow:1:step0"))):
-        common = [*WIDE, "--gpus", 2, "--global-batch", 16, "--lr", 0.01, "--steps", steps]
+        common = [*WIDE, "--width", 256, "--gpus", 2, "--global-batch", 16, "--lr", 0.01, "--steps", steps]
         with folder() as path:
             file = os.path.join(path, "checkpoint")
 

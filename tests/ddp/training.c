@@ -185,9 +185,14 @@ static int run_rank(struct world *world, void *context)
     return status;
 }
 
-int training_open(struct training *training, const struct strategy *strategy, const char *program,
-                  const char *const *arguments)
+static bool is_ddp(const struct strategy *strategy)
 {
+    return strcmp(strategy->name, "ddp") == 0;
+}
+
+int training_open(struct training *training, const struct strategy *strategy, const char *const *arguments)
+{
+    const char *program = is_ddp(strategy) ? "ddp-train" : "dp-train";
     char *argv[32] = {(char *)program};
     int argc = 1;
     for (; arguments[argc - 1] && argc < 31; argc++)
@@ -217,7 +222,7 @@ void training_close(struct training *training)
 
 int training_run(struct training *training, int *codes)
 {
-    int ranks = strcmp(training->strategy->name, "ddp") == 0 ? training->options.gpus : 1;
+    int ranks = is_ddp(training->strategy) ? training->options.gpus : 1;
     thread_world_run(ranks, run_rank, training, codes);
     for (int rank = 0; rank < ranks; rank++)
         if (codes[rank])

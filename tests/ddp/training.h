@@ -30,9 +30,8 @@ struct training {
 };
 
 /* Parses the command line (a list that ends with NULL, without the program's name) and opens data and model. 0 or an
- * exit code. program: "dp-train" or "ddp-train". */
-int training_open(struct training *training, const struct strategy *strategy, const char *program,
-                  const char *const *arguments);
+ * exit code. */
+int training_open(struct training *training, const struct strategy *strategy, const char *const *arguments);
 void training_close(struct training *training);
 
 /* Runs it: ranks as threads if there are several. codes[ranks]: exit codes. */

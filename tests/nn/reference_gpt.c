@@ -108,11 +108,12 @@ static double token_loss(const struct model_settings *s, const double *table, co
     return log(sum) - chosen;
 }
 
-double reference_gpt_loss(const struct model *model, double *const *parameters, const int32_t *tokens, const int32_t *labels,
+double reference_gpt_loss(const struct model *model, double *const *parameters, const void *input, const int32_t *labels,
                           size_t batch)
 {
     static rows x, y;
     const struct model_settings *s = &model->settings;
+    const int32_t *tokens = input;
     double sum = 0;
 
     for (size_t b = 0; b < batch; b++) {

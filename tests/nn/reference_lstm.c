@@ -58,10 +58,11 @@ static double cross_entropy(const struct model *model, double *const *p, const d
     return log(sum) - chosen;
 }
 
-double reference_lstm_loss(const struct model *model, double *const *parameters, const int32_t *tokens, const int32_t *labels,
+double reference_lstm_loss(const struct model *model, double *const *parameters, const void *input, const int32_t *labels,
                            size_t batch)
 {
     size_t block = model->settings.block, in = model->parameters[LSTM_EMBEDDING].shape[1];
+    const int32_t *tokens = input;
     double loss = 0;
 
     for (size_t sample = 0; sample < batch; sample++) {

@@ -12,8 +12,9 @@
 
 #define REFERENCE_LSTM_WIDEST 64 /* width of the hidden state and vocabulary, at most */
 
-/* Mean cross-entropy over all tokens of the batch. parameters[i]: the elements of the model's parameter i, row-major. */
-double reference_lstm_loss(const struct model *model, double *const *parameters, const int32_t *tokens, const int32_t *labels,
+/* Mean cross-entropy over all tokens of the batch. parameters[i]: the elements of the model's parameter i, row-major; input:
+ * tokens (int32). */
+double reference_lstm_loss(const struct model *model, double *const *parameters, const void *input, const int32_t *labels,
                            size_t batch);
 
 #endif

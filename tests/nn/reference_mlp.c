@@ -27,12 +27,13 @@ static double sample_loss(const struct model *model, double *const *parameters, 
     return log(sum) - x[label];
 }
 
-double reference_loss(const struct model *model, double *const *parameters, const float *input, const int32_t *labels,
-                      size_t batch)
+double reference_mlp_loss(const struct model *model, double *const *parameters, const void *input, const int32_t *labels,
+                          size_t batch)
 {
+    const float *pixels = input;
     double sum = 0;
 
     for (size_t i = 0; i < batch; i++)
-        sum += sample_loss(model, parameters, input + i * model->settings.inputs, labels[i]);
+        sum += sample_loss(model, parameters, pixels + i * model->settings.inputs, labels[i]);
     return sum / (double)batch;
 }

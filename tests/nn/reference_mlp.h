@@ -12,8 +12,9 @@
 
 #define REFERENCE_WIDEST 64
 
-/* Mean cross-entropy over the batch. parameters[i]: the elements of the model's parameter i, row-major. */
-double reference_loss(const struct model *model, double *const *parameters, const float *input, const int32_t *labels,
-                      size_t batch);
+/* Mean cross-entropy over the batch. parameters[i]: the elements of the model's parameter i, row-major; input:
+ * floats. */
+double reference_mlp_loss(const struct model *model, double *const *parameters, const void *input, const int32_t *labels,
+                          size_t batch);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a strategy relies on, for GPT: gradients against finite differences, the ready order, accumulation, parts of a batch,
- * empty batches, memory.
+ * What a strategy relies on, of GPT: the backward pass, memory.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,37 +9,31 @@
 
 #include <cmocka.h>
 
+#include "backward_checks.h"
 #include "device.h"
 #include "gpu/memory.h"
+#include "hashed.h"
 #include "reference_gpt.h"
 #include "sys/log.h"
-#include "token_checks.h"
+
+#define BATCH 5
+
+static void open_filled(struct trial *trial)
+{
+    trial_open_model(trial, "gpt-tiny", &(struct model_settings){0}, BATCH);
+    hashed_fill(trial, BATCH, 0.5F);
+}
+
+#define LAYER(h)                                                                                                       \
+    h ".proj.bias", h ".proj.weight", h ".fc.bias", h ".fc.weight", h ".ln2.weight", h ".ln2.bias", h ".attn.proj.bias", \
+        h ".attn.proj.weight", h ".attn.qkv.bias", h ".attn.qkv.weight", h ".ln1.weight", h ".ln1.bias"
 
 /* As hooks on PyTorch's accumulators tell it (1.13 and 2.x): LayerNorm's weight before its bias, all others the other way
- * round, the tied wte last and once. The same for an empty batch. */
-static void test_ready_order(void **state)
-{
-    static const char *const layer[] = {"proj.bias",        "proj.weight",      "fc.bias",    "fc.weight",
-                                        "ln2.weight",       "ln2.bias",         "attn.proj.bias", "attn.proj.weight",
-                                        "attn.qkv.bias",    "attn.qkv.weight",  "ln1.weight", "ln1.bias"};
-    struct trial trial;
-    token_open(&trial, *state);
-    for (size_t batch = 0; batch <= TOKEN_BATCH; batch += TOKEN_BATCH) {
-        struct token_ready ready = {0};
-        token_backward(&trial, batch, false, token_log_ready, &ready);
-        assert_int_equal(ready.count, 28);
-        const struct parameter *p = trial.model.parameters;
-        assert_string_equal(p[ready.order[0]].name, "lnf.weight");
-        assert_string_equal(p[ready.order[1]].name, "lnf.bias");
-        for (int i = 0; i < 24; i++) {
-            assert_int_equal(p[ready.order[2 + i]].name[2], i < 12 ? '1' : '0');
-            assert_string_equal(p[ready.order[2 + i]].name + 4, layer[i % 12]);
-        }
-        assert_string_equal(p[ready.order[26]].name, "wpe.weight");
-        assert_string_equal(p[ready.order[27]].name, "wte.weight");
-    }
-    trial_close(&trial);
-}
+ * round, the tied wte last and once. */
+static const char *const ready_order[] = {"lnf.weight", "lnf.bias", LAYER("h.1"), LAYER("h.0"), "wpe.weight", "wte.weight", NULL};
+
+static struct backward_subject subject = {open_filled, ready_order, reference_gpt_loss, .picks = 24,
+                                          .difference_limit = 2e-5, .sum_limit = 2e-6};
 
 /* Logits and their gradient are outputs; all else that a pass needs is activations, to the byte (a tensor's begin is a
  * multiple of 256). n tokens: 3 blocks, statistics and order; each layer 16 n c and statistics: 4 n
@@ -64,13 +57,10 @@ static void test_memory_by_category(void **state)
 
 int main(void)
 {
-    static struct token_model model = {"gpt-tiny", 0.5F, reference_gpt_loss};
-
     log_set_program("test_gpt");
     device_setup();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(test_ready_order, &model),
-        TOKEN_CHECKS(&model),
+        BACKWARD_CHECKS(&subject),
         cmocka_unit_test(test_memory_by_category),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a strategy relies on, for the LSTM: gradients against finite differences, the ready order, accumulation, parts of a batch,
- * empty batches, the zeros before the first step, memory.
+ * What a strategy relies on, of the LSTM: the backward pass, the zeros before the first step, memory.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,44 +10,43 @@
 
 #include <cmocka.h>
 
+#include "backward_checks.h"
 #include "device.h"
 #include "gpu/memory.h"
+#include "hashed.h"
 #include "reference_lstm.h"
 #include "sys/log.h"
-#include "token_checks.h"
 
-/* As hooks on PyTorch's accumulators tell it (golden_lstm.py prints it): the recurrent part before that of the input. The same for
- * an empty batch. */
-static void test_ready_order(void **state)
+#define BATCH 5
+
+static void open_filled(struct trial *trial)
 {
-    static const char *const order[] = {"head.bias",       "head.weight",       "lstm.bias_hh_l0", "lstm.weight_hh_l0",
-                                        "lstm.bias_ih_l0", "lstm.weight_ih_l0", "embedding.weight"};
-    struct trial trial;
-    token_open(&trial, *state);
-    for (size_t batch = 0; batch <= TOKEN_BATCH; batch += TOKEN_BATCH) {
-        struct token_ready ready = {0};
-        token_backward(&trial, batch, false, token_log_ready, &ready);
-        assert_int_equal(ready.count, 7);
-        for (int i = 0; i < 7; i++)
-            assert_string_equal(trial.model.parameters[ready.order[i]].name, order[i]);
-    }
-    trial_close(&trial);
+    trial_open_model(trial, "lstm-tiny", &(struct model_settings){0}, BATCH);
+    hashed_fill(trial, BATCH, 1);
 }
+
+/* As hooks on PyTorch's accumulators tell it (golden_lstm.py prints it): the recurrent part before that of the input. */
+static const char *const ready_order[] = {"head.bias",       "head.weight",       "lstm.bias_hh_l0",  "lstm.weight_hh_l0",
+                                          "lstm.bias_ih_l0", "lstm.weight_ih_l0", "embedding.weight", NULL};
+
+static struct backward_subject subject = {open_filled, ready_order, reference_lstm_loss, .picks = 24,
+                                          .difference_limit = 2e-5, .sum_limit = 2e-6};
 
 /* h_0 and c_0 stay zero whatever batches have come before: the gradients of 5 samples have the same bits before and after a pass
  * over 2, and those of 2 samples the same as on a replica that never saw more. */
 static void test_initial_state_stays_zero(void **state)
 {
     struct trial used, fresh;
-    token_open(&used, *state);
-    token_open(&fresh, *state);
-    token_backward(&used, TOKEN_BATCH, false, NULL, NULL);
+    (void)state;
+    open_filled(&used);
+    open_filled(&fresh);
+    backward_pass(&used, BATCH, false, NULL, NULL);
     char *before = flat_read(&used.replica, used.replica.gradients);
-    token_backward(&used, 2, false, NULL, NULL);
+    backward_pass(&used, 2, false, NULL, NULL);
     char *few = flat_read(&used.replica, used.replica.gradients);
-    token_backward(&used, TOKEN_BATCH, false, NULL, NULL);
+    backward_pass(&used, BATCH, false, NULL, NULL);
     char *after = flat_read(&used.replica, used.replica.gradients);
-    token_backward(&fresh, 2, false, NULL, NULL);
+    backward_pass(&fresh, 2, false, NULL, NULL);
     char *never_more = flat_read(&fresh.replica, fresh.replica.gradients);
     assert_memory_equal(after, before, used.model.flat_bytes);
     assert_memory_equal(few, never_more, used.model.flat_bytes);
@@ -72,7 +70,7 @@ static void test_initial_state_on_its_own_device(void **state)
         skip();
     assert_int_equal(model_open(&model, "lstm-tiny", &(struct model_settings){0}), 0);
     assert_int_equal(cudaSetDevice(0), cudaSuccess);
-    assert_int_equal(replica_open(&replica, &model, 1, TOKEN_BATCH, true), 0);
+    assert_int_equal(replica_open(&replica, &model, 1, BATCH, true), 0);
     assert_int_equal(memory_current(0, MEMORY_ACTIVATIONS), 0);
     assert_true(memory_current(1, MEMORY_ACTIVATIONS) > 0);
     replica_close(&replica);
@@ -103,14 +101,11 @@ static void test_memory_by_category(void **state)
 
 int main(void)
 {
-    static struct token_model model = {"lstm-tiny", 1, reference_lstm_loss};
-
     log_set_program("test_lstm");
     device_setup();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(test_ready_order, &model),
-        TOKEN_CHECKS(&model),
-        cmocka_unit_test_prestate(test_initial_state_stays_zero, &model),
+        BACKWARD_CHECKS(&subject),
+        cmocka_unit_test(test_initial_state_stays_zero),
         cmocka_unit_test(test_initial_state_on_its_own_device),
         cmocka_unit_test(test_memory_by_category),
     };

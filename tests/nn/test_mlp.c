@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a strategy relies on: names and layout, initial values, gradients, the ready order, accumulation, empty batches.
+ * What a strategy relies on, of the mlp: names and layout, initial values, memory, the backward pass.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -12,10 +12,9 @@
 
 #include <cmocka.h>
 
-#include "data/tensors.h"
+#include "backward_checks.h"
 #include "device.h"
 #include "gpu/memory.h"
-#include "nn/loss.h"
 #include "reference_mlp.h"
 #include "sys/exit_codes.h"
 #include "sys/log.h"
@@ -158,12 +157,11 @@ static void test_memory_by_category(void **state)
 
 /* ---- gradients ---- */
 
-static float input[BATCH * 11];
-static int32_t labels[BATCH];
-
-/* Opens the small model with seeded weights and a batch that is the same in all tests. */
+/* The small model with seeded weights and a batch that is the same in all tests. */
 static void open_filled(struct trial *trial)
 {
+    float input[BATCH * 11];
+    int32_t labels[BATCH];
     trial_open(trial, &small, BATCH);
     assert_int_equal(replica_initialize(&trial->replica, 3), 0);
     for (size_t i = 0; i < BATCH * small.inputs; i++)
@@ -174,224 +172,12 @@ static void open_filled(struct trial *trial)
     device_write(&trial->replica, trial->replica.labels, labels, sizeof labels);
 }
 
-static void backward(struct trial *trial, size_t batch, bool accumulate, gradient_ready *ready, void *context)
-{
-    struct replica *r = &trial->replica;
-    struct loss loss;
-    assert_int_equal(loss_open(&loss, &trial->model, 0, batch), 0);
-    assert_int_equal(trial->model.type->forward(r, batch, true), 0);
-    assert_int_equal(loss_enqueue(&loss, r->d_logits, r->logits, r->labels, batch, 1.0f / BATCH, r->compute), 0);
-    assert_int_equal(trial->model.type->backward(r, r->d_logits, batch, accumulate, ready, context), 0);
-    assert_int_equal(cudaStreamSynchronize(r->compute), cudaSuccess);
-    loss_close(&loss);
-}
+/* The last layer first, bias before weight. */
+static const char *const ready_order[] = {"net.6.bias", "net.6.weight", "net.4.bias", "net.4.weight",
+                                          "net.2.bias", "net.2.weight", "net.0.bias", "net.0.weight", NULL};
 
-/* Central differences of the loss in double; h is far from both rounding and curvature. */
-static void difference_gradient(const struct model *model, double *const *parameters, int index, float *gradient)
-{
-    const double h = 1e-6;
-    for (size_t j = 0; j < model->parameters[index].count; j++) {
-        double kept = parameters[index][j];
-        parameters[index][j] = kept + h;
-        double above = reference_loss(model, parameters, input, labels, BATCH);
-        parameters[index][j] = kept - h;
-        double below = reference_loss(model, parameters, input, labels, BATCH);
-        parameters[index][j] = kept;
-        gradient[j] = (float)((above - below) / (2 * h));
-    }
-}
-
-static void test_gradients_against_differences(void **state)
-{
-    (void)state;
-    struct trial trial;
-    double *parameters[8];
-    open_filled(&trial);
-    backward(&trial, BATCH, false, NULL, NULL);
-    char *values = flat_read(&trial.replica, trial.replica.parameters);
-    char *gradients = flat_read(&trial.replica, trial.replica.gradients);
-    assert_int_equal(trial.model.parameter_count, 8);
-    for (int i = 0; i < 8; i++) {
-        size_t count = trial.model.parameters[i].count;
-        parameters[i] = calloc(count, sizeof(double));
-        assert_non_null(parameters[i]);
-        for (size_t j = 0; j < count; j++)
-            parameters[i][j] = flat_parameter(&trial.model, values, i)[j];
-    }
-    for (int i = 0; i < 8; i++) {
-        size_t count = trial.model.parameters[i].count;
-        float *expected = calloc(count, sizeof(float));
-        assert_non_null(expected);
-        difference_gradient(&trial.model, parameters, i, expected);
-        double difference = tensor_difference(flat_parameter(&trial.model, gradients, i), expected, count);
-        if (!(difference <= 1e-5))
-            fail_msg("gradient of %s differs by %g from finite differences", trial.model.parameters[i].name,
-                     difference);
-        free(expected);
-    }
-    for (int i = 0; i < 8; i++)
-        free(parameters[i]);
-    free(values);
-    free(gradients);
-    trial_close(&trial);
-}
-
-struct ready_log {
-    int count, order[16], stop_at;
-};
-
-static int log_ready(void *context, int index)
-{
-    struct ready_log *ready = context;
-    ready->order[ready->count++] = index;
-    return ready->count == ready->stop_at ? EXIT_CHECK_FAILED : 0;
-}
-
-/* Autograd's order: the last layer first, bias before weight, each once; the same for an empty batch. */
-static void test_ready_order(void **state)
-{
-    (void)state;
-    static const int expected[8] = {7, 6, 5, 4, 3, 2, 1, 0};
-    struct trial trial;
-    open_filled(&trial);
-    for (size_t batch = 0; batch <= BATCH; batch += BATCH) {
-        struct ready_log ready = {0};
-        backward(&trial, batch, false, log_ready, &ready);
-        assert_int_equal(ready.count, 8);
-        assert_memory_equal(ready.order, expected, sizeof expected);
-    }
-    trial_close(&trial);
-}
-
-static void test_ready_can_end_the_pass(void **state)
-{
-    (void)state;
-    struct trial trial;
-    struct ready_log ready = {.stop_at = 3};
-    open_filled(&trial);
-    assert_int_equal(trial.model.type->forward(&trial.replica, BATCH, true), 0);
-    assert_int_equal(
-        trial.model.type->backward(&trial.replica, trial.replica.d_logits, BATCH, false, log_ready, &ready),
-        EXIT_CHECK_FAILED);
-    assert_int_equal(ready.count, 3);
-    assert_int_equal(cudaStreamSynchronize(trial.replica.compute), cudaSuccess);
-    trial_close(&trial);
-}
-
-/* When a gradient is told ready, the work that writes it is enqueued: a copy enqueued now reads the final value. */
-struct snapshot {
-    struct trial *trial;
-    char *pinned; /* flat */
-};
-
-static int copy_ready(void *context, int index)
-{
-    struct snapshot *snapshot = context;
-    const struct parameter *p = &snapshot->trial->model.parameters[index];
-    struct replica *r = &snapshot->trial->replica;
-    return cudaMemcpyAsync(snapshot->pinned + p->offset, replica_gradient(r, index), p->count * sizeof(float),
-                           cudaMemcpyDeviceToHost, r->compute) != cudaSuccess;
-}
-
-static void test_ready_means_enqueued(void **state)
-{
-    (void)state;
-    struct trial trial;
-    struct snapshot snapshot = {.trial = &trial};
-    open_filled(&trial);
-    assert_int_equal(cudaMallocHost((void **)&snapshot.pinned, trial.model.flat_bytes), cudaSuccess);
-    memset(snapshot.pinned, 0, trial.model.flat_bytes);
-    backward(&trial, BATCH, false, copy_ready, &snapshot);
-    char *flat = flat_read(&trial.replica, trial.replica.gradients);
-    assert_memory_equal(snapshot.pinned, flat, trial.model.flat_bytes);
-    free(flat);
-    assert_int_equal(cudaFreeHost(snapshot.pinned), cudaSuccess);
-    trial_close(&trial);
-}
-
-/* Each tensor of `found` is `factor` times that of `one`, to rounding. */
-static void expect_multiple(const struct trial *trial, char *found, char *one, float factor)
-{
-    for (int i = 0; i < trial->model.parameter_count; i++) {
-        size_t count = trial->model.parameters[i].count;
-        float *expected = flat_parameter(&trial->model, one, i);
-        for (size_t j = 0; j < count; j++)
-            expected[j] *= factor;
-        assert_true(tensor_difference(flat_parameter(&trial->model, found, i), expected, count) <= 1e-6);
-    }
-}
-
-static void test_accumulation(void **state)
-{
-    (void)state;
-    struct trial trial;
-    open_filled(&trial);
-    backward(&trial, BATCH, false, NULL, NULL);
-    char *one = flat_read(&trial.replica, trial.replica.gradients);
-    backward(&trial, BATCH, true, NULL, NULL);
-    backward(&trial, 0, true, NULL, NULL); /* adds nothing */
-    backward(&trial, BATCH, true, NULL, NULL);
-    char *three = flat_read(&trial.replica, trial.replica.gradients);
-    backward(&trial, BATCH, false, NULL, NULL); /* overwrites */
-    char *again = flat_read(&trial.replica, trial.replica.gradients);
-    assert_memory_equal(again, one, trial.model.flat_bytes);
-    expect_multiple(&trial, three, one, 3);
-    free(one);
-    free(three);
-    free(again);
-    trial_close(&trial);
-}
-
-/* Two halves accumulated are the whole: what scatter and all-reduce rely on. */
-static void test_parts_add_up(void **state)
-{
-    (void)state;
-    struct trial trial;
-    size_t first = 5;
-    open_filled(&trial);
-    backward(&trial, BATCH, false, NULL, NULL);
-    char *whole = flat_read(&trial.replica, trial.replica.gradients);
-    backward(&trial, first, false, NULL, NULL);
-    device_write(&trial.replica, trial.replica.input, input + first * small.inputs,
-                 (BATCH - first) * small.inputs * sizeof(float));
-    device_write(&trial.replica, trial.replica.labels, labels + first, (BATCH - first) * sizeof labels[0]);
-    backward(&trial, BATCH - first, true, NULL, NULL);
-    char *parts = flat_read(&trial.replica, trial.replica.gradients);
-    expect_multiple(&trial, parts, whole, 1);
-    free(whole);
-    free(parts);
-    trial_close(&trial);
-}
-
-static void test_empty_batch_gives_zeros(void **state)
-{
-    (void)state;
-    struct trial trial;
-    open_filled(&trial);
-    backward(&trial, BATCH, false, NULL, NULL);
-    backward(&trial, 0, false, NULL, NULL);
-    char *flat = flat_read(&trial.replica, trial.replica.gradients);
-    for (size_t i = 0; i < trial.model.flat_bytes; i++)
-        assert_int_equal(flat[i], 0);
-    free(flat);
-    trial_close(&trial);
-}
-
-static void test_same_bits_again(void **state)
-{
-    (void)state;
-    struct trial one, two;
-    open_filled(&one);
-    open_filled(&two);
-    backward(&one, BATCH, false, NULL, NULL);
-    backward(&two, BATCH, false, NULL, NULL);
-    char *a = flat_read(&one.replica, one.replica.gradients), *b = flat_read(&two.replica, two.replica.gradients);
-    assert_memory_equal(a, b, one.model.flat_bytes);
-    free(a);
-    free(b);
-    trial_close(&one);
-    trial_close(&two);
-}
+static struct backward_subject subject = {open_filled, ready_order, reference_mlp_loss, .picks = SIZE_MAX,
+                                          .difference_limit = 1e-5, .sum_limit = 1e-6};
 
 int main(void)
 {
@@ -405,14 +191,7 @@ int main(void)
         cmocka_unit_test(test_checksum_sees_each_bit),
         cmocka_unit_test(test_large_flat_buffers),
         cmocka_unit_test(test_memory_by_category),
-        cmocka_unit_test(test_gradients_against_differences),
-        cmocka_unit_test(test_ready_order),
-        cmocka_unit_test(test_ready_can_end_the_pass),
-        cmocka_unit_test(test_ready_means_enqueued),
-        cmocka_unit_test(test_accumulation),
-        cmocka_unit_test(test_parts_add_up),
-        cmocka_unit_test(test_empty_batch_gives_zeros),
-        cmocka_unit_test(test_same_bits_again),
+        BACKWARD_CHECKS(&subject),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

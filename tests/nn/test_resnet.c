@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The gradients of the residual networks against finite differences of a plain version in double: convolutions with all their
- * windows and strides, BatchNorm in training through its statistics, ReLU behind a residual, average and maximum pooling.
+ * windows and strides, BatchNorm in training through its statistics, ReLU behind a residual, average and maximum pooling; what a
+ * strategy relies on; the descriptions.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -13,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "backward_checks.h"
 #include "data/tensors.h"
 #include "device.h"
 #include "hashed.h"
@@ -143,6 +145,43 @@ static void test_resnet50(void **state)
     check_network("resnet50", &(struct model_settings){.inputs = 33 * 33, .width = 2, .depth = 1, .classes = 4});
 }
 
+/* ---- what a strategy relies on ---- */
+
+/* Without the ready order (test_golden_resnet.c) and the sum of parts, which with a BatchNorm is not the whole. */
+static void open_filled(struct trial *trial)
+{
+    static struct sample sample;
+
+    trial_open_model(trial, "resnet20", &(struct model_settings){.inputs = 3 * 8 * 8, .width = 4, .depth = 1, .classes = 5}, BATCH);
+    fill(trial, &sample);
+}
+
+static struct backward_subject subject = {.open = open_filled, .sum_limit = 2e-6};
+
+/* ---- descriptions ------------------------------------------------------------------------------------------------ */
+
+static void test_descriptions(void **state)
+{
+    (void)state;
+    static const struct model_settings none = {0}, bad[] = {{.inputs = 3 * 7}, {.width = 2000}, {.depth = 11}};
+    struct model model;
+
+    assert_int_equal(model_open(&model, "resnet20", &none), 0);
+    assert_int_equal(model.parameter_elements, 272474);
+    assert_int_equal(model.buffer_count, 2 * 21);
+    assert_string_equal(model.parameters[0].name, "conv.weight");
+    assert_string_equal(model.parameters[model.parameter_count - 1].name, "fc.bias");
+    assert_string_equal(model.buffers[1].name, "bn.running_var");
+    model_close(&model);
+    assert_int_equal(model_open(&model, "resnet50", &none), 0);
+    assert_int_equal(model.parameter_elements, 25557032);
+    assert_int_equal(model.parameter_count, 161);
+    assert_string_equal(model.parameters[12].name, "layer1.0.downsample.0.weight");
+    model_close(&model);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_int_not_equal(model_open(&model, "resnet20", &bad[i]), 0);
+}
+
 int main(void)
 {
     log_set_program("test_resnet");
@@ -150,6 +189,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_resnet20),
         cmocka_unit_test(test_resnet50),
+        cmocka_unit_test_prestate(check_ready_can_end_the_pass, &subject),
+        cmocka_unit_test_prestate(check_ready_means_enqueued, &subject),
+        cmocka_unit_test_prestate(check_accumulation, &subject),
+        cmocka_unit_test_prestate(check_empty_batch_gives_zeros, &subject),
+        cmocka_unit_test_prestate(check_same_bits_again, &subject),
+        cmocka_unit_test(test_descriptions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
