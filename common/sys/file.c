@@ -148,15 +148,21 @@ static int open_temporary(const char *path, char **name)
     return descriptor;
 }
 
+/* Gives a file without a name one. 0, or -1 with errno (EEXIST: something has it). */
+static int give_name(int descriptor, const char *name)
+{
+    char link[64];
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", descriptor);
+    return linkat(AT_FDCWD, link, AT_FDCWD, name, AT_SYMLINK_FOLLOW);
+}
+
 /* Gives a file without a name its temporary one. 0, or -1 with errno. */
 static int name_temporary(int descriptor, const char *path, char **name)
 {
-    char link[64];
     if (*name)
         return 0;
     *name = temporary_name(path);
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", descriptor);
-    if (*name && linkat(AT_FDCWD, link, AT_FDCWD, *name, AT_SYMLINK_FOLLOW) == 0)
+    if (*name && give_name(descriptor, *name) == 0)
         return 0;
     int kept = errno;
     free(*name);
@@ -233,7 +239,10 @@ static int replace(const char *path, const void *data, size_t bytes)
     if (descriptor < 0)
         goto failed;
     step = "write";
-    if (write_whole(descriptor, data, bytes) || fsync(descriptor) || name_temporary(descriptor, path, &temporary))
+    if (write_whole(descriptor, data, bytes) || fsync(descriptor))
+        goto failed;
+    const bool placed = !temporary && give_name(descriptor, path) == 0; /* nothing to replace: no moment with another name */
+    if (!placed && name_temporary(descriptor, path, &temporary))
         goto failed;
     step = "close";
     int closed = close(descriptor);
@@ -241,7 +250,7 @@ static int replace(const char *path, const void *data, size_t bytes)
     if (closed)
         goto failed;
     step = "rename";
-    if (rename(temporary, path))
+    if (!placed && rename(temporary, path))
         goto failed;
     free(temporary);
     temporary = NULL;
