@@ -22,6 +22,10 @@ prepare() {
     root=$(cd "$(dirname "$0")/.." && pwd)
     . "$root/bench/setup.sh"
     build=$root/build-gpu-check
+    [ "$(realpath -m -- "$1")" != "$(realpath -m -- "$build")" ] || {
+        echo "gpu_check: --prepare $1: the programs are built there, expected another folder to collect them in" >&2
+        exit 2
+    }
     setup_build "$build" -Dbuildtype=release -Dcuda=enabled -Dnative=false -Ddnnl=disabled -Dhwloc=disabled \
         -Dcjson=disabled -Dzlib=disabled -Dgbench=disabled -Dcmocka=disabled -Dgnuplot=disabled \
         -Dcpp_link_args='-static-libstdc++ -static-libgcc' || exit 3
