@@ -84,7 +84,7 @@ static bool ddp_needs_more(const struct burden *burden)
 /* Where DDP's fullest device holds more than DP's, that is said too. */
 static void say_counterexample(const struct burden *worst, const struct burden *best, const struct speaker *to)
 {
-    static const char why[] = "DDP keeps the optimizer's state and buckets on every device";
+    static const char why[] = "every device of DDP holds what DP's device 0 holds of the model, and buckets beside it";
     if (ddp_needs_more(worst))
         fprintf(to->out, " That is less than with DDP: %s.", why);
     else if (ddp_needs_more(best))
