@@ -284,26 +284,31 @@ static int fill(const char *template, const struct page *page, FILE *out)
     return EXIT_OK;
 }
 
-static int write_page(const struct page *page, const char *plots)
+/* *template is the caller's (free). */
+static int read_template(const char *plots, char **template)
 {
-    char *path = text_format("%s/report.html.in", plots), *target = text_format("%s/report.html", page->folder);
+    char *path = text_format("%s/report.html.in", plots);
     void *data = NULL;
     size_t bytes;
     int rc = file_read(path, TEMPLATE_LIMIT, &data, &bytes);
-    if (!rc) {
-        char *template = text_format("%.*s", (int)bytes, (const char *)data);
-        struct text text;
-        text_open(&text);
-        rc = fill(template, page, text.out);
-        text_close(&text);
-        if (!rc)
-            rc = file_write_atomic(target, text.data, text.size);
-        free(text.data);
-        free(template);
-    }
+    if (!rc)
+        *template = text_format("%.*s", (int)bytes, (const char *)data);
     free(data);
-    free(target);
     free(path);
+    return rc;
+}
+
+static int write_page(const struct page *page, const char *template)
+{
+    char *target = text_format("%s/report.html", page->folder);
+    struct text text;
+    text_open(&text);
+    int rc = fill(template, page, text.out);
+    text_close(&text);
+    if (!rc)
+        rc = file_write_atomic(target, text.data, text.size);
+    free(text.data);
+    free(target);
     return rc;
 }
 
@@ -323,11 +328,14 @@ int report_make(const char *folder, const char *plots)
     struct results results;
     results_open(&results);
     struct page page = {.results = &results, .folder = folder, .plots = plots};
-    int rc = results_read(&results, folder), drawn = EXIT_OK;
-    if (!rc) {
-        report_forget(folder);
+    char *template = NULL;
+    int rc = read_template(plots, &template), drawn = EXIT_OK;
+    if (!rc)
+        rc = results_read(&results, folder);
+    if (!rc)
         rc = results_write_json(&results, folder);
-    }
+    if (!rc)
+        figures_forget(folder); /* a picture that is not drawn is not an older one; the page has its own until the new one is whole */
     if (!rc) {
         page.figure_count = figures_write(&results, folder, page.figures);
         rc = page.figure_count < 0 ? EXIT_RESOURCE : EXIT_OK;
@@ -335,11 +343,12 @@ int report_make(const char *folder, const char *plots)
     if (!rc)
         drawn = figures_draw(page.figures, page.figure_count, folder, plots);
     if (!rc)
-        rc = write_page(&page, plots);
+        rc = write_page(&page, template);
     if (!rc) {
         explain_print(&results, stdout);
         printf("%s/report.html%s\n", folder, drawn ? " (without plots)" : "");
     }
+    free(template);
     results_close(&results);
     return rc;
 }

@@ -85,7 +85,9 @@ struct softStream {
     struct soft_signal enqueued; /* tasks so far; written under `producers` */
     struct soft_signal done;
     uint32_t blocks;            /* of launches, done so far: for the watch */
-    uint32_t broken;            /* 1: soft_stream_break */
+    uint32_t at_break;          /* tasks enqueued when a collective of the process failed last: soft_stream_break */
+    bool broken;                /* in the stream's thread: tasks before `executed_from` are not executed */
+    uint32_t executed_from;
     struct soft_lock waiting;   /* of the next two */
     struct soft_signal reached; /* rings when `done` comes to the milestone */
     uint32_t milestone;         /* the earliest number of tasks done that somebody waits for */
@@ -97,6 +99,11 @@ struct softStream {
 softError_t soft_enqueue_parts(softStream_t stream, const struct soft_what *what, soft_task *task, const void *first,
                                size_t first_bytes, const void *second, size_t second_bytes);
 
+/* In the stream's thread: is the present task not to be executed (soft_stream_break)? And: it waited for a stream of which
+ * that holds, so what was enqueued here before the break is not to be either. */
+bool soft_stream_broken(softStream_t stream);
+void soft_stream_follow(softStream_t stream);
+
 /* Waits until all tasks enqueued so far are done; states the edge to the host. Returns too when the devices are lost. */
 void soft_stream_drain(softStream_t stream);
 
@@ -105,6 +112,9 @@ void soft_stream_drain(softStream_t stream);
 /* The streams whose progress is looked at: from their first task to their end. */
 void soft_watch_add(softStream_t stream);
 void soft_watch_remove(softStream_t stream);
+
+/* Each stream's at_break := the tasks that it has by now. */
+void soft_watch_mark_break(void);
 
 /* Waits on the host until the signal's value is no longer `seen`. False: no stream of the process has ended a task, or a
  * block of a launch, for the limit of the settings. Then all devices have the sticky error softErrorLaunchTimeout, and no wait waits any more. */

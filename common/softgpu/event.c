@@ -29,7 +29,6 @@ struct softEvent {
 /* Both tasks' arguments. */
 struct reach {
     struct soft_mark *mark;
-    bool pending; /* a wait's: the mark had not been reached when it was enqueued */
 };
 
 static uint32_t marks_made;
@@ -96,7 +95,7 @@ static void run_record(softStream_t stream, const struct soft_what *what, void *
 {
     (void)what;
     struct soft_mark *mark = ((struct reach *)arguments)->mark;
-    mark->broken = __atomic_load_n(&stream->broken, __ATOMIC_RELAXED);
+    mark->broken = soft_stream_broken(stream);
     mark->time_ns = clock_nanoseconds();
     soft_release(mark);
     soft_signal_set(&mark->done, 1);
@@ -106,13 +105,12 @@ static void run_record(softStream_t stream, const struct soft_what *what, void *
 static void run_wait(softStream_t stream, const struct soft_what *what, void *arguments)
 {
     (void)what;
-    const struct reach *reach = arguments;
-    struct soft_mark *mark = reach->mark;
+    struct soft_mark *mark = ((struct reach *)arguments)->mark;
     while (soft_signal_read(&mark->done) == 0)
         soft_signal_wait(&mark->done, 0, soft_spin_ns(), SOFT_NO_DEADLINE);
     soft_acquire(mark);
-    if (mark->broken && reach->pending)
-        soft_stream_break(stream);
+    if (mark->broken)
+        soft_stream_follow(stream);
     drop(mark);
 }
 
@@ -133,7 +131,7 @@ softError_t softEventRecord(softEvent_t event, softStream_t stream)
     mark->references = 2;
     mark->number = __atomic_add_fetch(&marks_made, 1, __ATOMIC_RELAXED);
     struct soft_what what = {.kind = SOFT_TASK_EVENT_RECORD, .name = "event_record", .detail = mark->number};
-    error = soft_enqueue(stream, &what, run_record, &(struct reach){.mark = mark}, sizeof(struct reach));
+    error = soft_enqueue(stream, &what, run_record, &(struct reach){mark}, sizeof(struct reach));
     soft_lock(&event->lock, "event");
     struct soft_mark *previous = event->latest;
     event->latest = mark;
@@ -153,8 +151,7 @@ softError_t softStreamWaitEvent(softStream_t stream, softEvent_t event, unsigned
     if (!mark)
         return softSuccess;
     struct soft_what what = {.kind = SOFT_TASK_EVENT_WAIT, .name = "event_wait", .detail = mark->number};
-    const struct reach reach = {mark, soft_signal_read(&mark->done) == 0};
-    return soft_enqueue(stream, &what, run_wait, &reach, sizeof(reach));
+    return soft_enqueue(stream, &what, run_wait, &(struct reach){mark}, sizeof(struct reach));
 }
 
 #ifdef SOFTGPU_SKIP_WAITS

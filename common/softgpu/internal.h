@@ -96,9 +96,9 @@ typedef void soft_task(softStream_t stream, const struct soft_what *what, void *
 softError_t soft_enqueue(softStream_t stream, const struct soft_what *what, soft_task *task, const void *arguments,
                          size_t argument_bytes);
 
-/* In the stream's thread, of a collective that failed: what it was to deliver never came. What follows it, in this stream
- * and in those that wait for its events, is not executed (no kernel, product, copy or memset; events and collectives
- * are passed), until the host has waited for the stream. */
+/* In the stream's thread, of a collective that failed: what it was to deliver never came. What was enqueued behind it before
+ * it failed, in this stream and in those that wait for its events, is not executed: no kernel, product, copy or memset; events
+ * and collectives are passed. What is enqueued afterwards is executed. */
 void soft_stream_break(softStream_t stream);
 
 /* ---- ranges and traffic ---------------------------------------------------------------------- */

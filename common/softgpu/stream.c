@@ -64,15 +64,29 @@ static bool wait_done(softStream_t stream, uint32_t target)
     return true;
 }
 
+bool soft_stream_broken(softStream_t stream)
+{
+    if (stream->broken && (int32_t)(soft_signal_read(&stream->done) - stream->executed_from) >= 0)
+        stream->broken = false;
+    return stream->broken;
+}
+
+void soft_stream_follow(softStream_t stream)
+{
+    stream->broken = true;
+    stream->executed_from = __atomic_load_n(&stream->at_break, __ATOMIC_RELAXED);
+}
+
 void soft_stream_break(softStream_t stream)
 {
-    __atomic_store_n(&stream->broken, 1, __ATOMIC_RELAXED);
+    soft_watch_mark_break();
+    soft_stream_follow(stream);
 }
 
 static bool is_executed(softStream_t stream, enum soft_task_kind kind)
 {
     return kind == SOFT_TASK_EVENT_RECORD || kind == SOFT_TASK_EVENT_WAIT || kind == SOFT_TASK_COLLECTIVE ||
-           !__atomic_load_n(&stream->broken, __ATOMIC_RELAXED);
+           !soft_stream_broken(stream);
 }
 
 static void *run_stream(void *argument)
@@ -175,8 +189,7 @@ void soft_stream_drain(softStream_t stream)
 {
     uint64_t start = soft_recording() ? soft_record_clock() : 0;
     uint32_t target = soft_signal_read(&stream->enqueued);
-    if (wait_done(stream, target))
-        __atomic_store_n(&stream->broken, 0, __ATOMIC_RELAXED);
+    wait_done(stream, target);
     soft_acquire(&stream->ring[(target - 1) % SOFT_RING_SLOTS].what);
     if (start)
         soft_record_waited(stream, target, 0, start);

@@ -40,6 +40,14 @@ void soft_watch_remove(softStream_t stream)
     soft_unlock(&lock);
 }
 
+void soft_watch_mark_break(void)
+{
+    soft_lock(&lock, "all streams");
+    for (softStream_t stream = all; stream; stream = stream->next_of_all)
+        __atomic_store_n(&stream->at_break, soft_signal_read(&stream->enqueued), __ATOMIC_RELAXED);
+    soft_unlock(&lock);
+}
+
 bool softDevicesLost(void)
 {
     return __atomic_load_n(&lost, __ATOMIC_ACQUIRE) != 0;

@@ -243,6 +243,14 @@ class Sweep(SweepCase):
         self.assertNotIn("data:image", self.page())
         self.assertIn("traffic-mlp.svg was not drawn", self.page())
 
+    def test_a_page_that_can_not_be_made_again_stays(self):
+        self.assertEqual(self.sweep(*MLP).returncode, 0)
+        before = {name: self.digest(name) for name in sorted(os.listdir(self.out)) if os.path.isfile(os.path.join(self.out, name))}
+        self.assertIn("report.html", before)
+        done = subprocess.run([DPBENCH, "report", self.out, os.path.join(self.out, "no-plots")], capture_output=True, check=False)
+        self.assertEqual(done.returncode, 4)
+        self.assertEqual({name: self.digest(name) for name in before}, before)
+
     def test_runs_without_a_plan_are_refused(self):
         """Taken over they would pass for this sweep's, whatever options they were made with."""
         self.assertEqual(self.sweep(*MLP).returncode, 0)

@@ -69,8 +69,8 @@ static int expect_bytes(struct rank *rank, const void *buffer, unsigned char val
     return 0;
 }
 
-/* What follows an aborted collective is not executed, in its stream and behind its events; what comes after the host
- * has waited is. */
+/* What was enqueued behind a collective before it was aborted is not executed, in its stream and behind its events; what
+ * is enqueued afterwards is, however the host has waited. */
 static int body_abort_followed(struct rank *rank)
 {
     char *buffer;
@@ -90,7 +90,7 @@ static int body_abort_followed(struct rank *rank)
     NEED_NCCL(softNcclCommAbort(rank->comm));
     rank->comm = NULL;
     NEED_SOFT(softStreamSynchronize(behind));
-    NEED_SOFT(softStreamSynchronize(rank->stream));
+    NEED_SOFT(softEventSynchronize(event));
     NEED(!expect_bytes(rank, buffer, 1) && !expect_bytes(rank, buffer + 64, 1));
     NEED_SOFT(softStreamWaitEvent(behind, event, 0));
     NEED_SOFT(softMemsetAsync(buffer + 64, 3, 64, behind));
