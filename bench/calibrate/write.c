@@ -76,7 +76,10 @@ static void write_links(FILE *out, const struct figures *figures, const char *da
 
 static void write_collectives(FILE *out, const struct figures *figures, const char *day)
 {
-    fprintf(out, "\n[collectives]                 # collective-perf, in place, no cache holds the buffers, best of 3 rounds; bytes:us; %s\n", day);
+    fprintf(out,
+            "\n[collectives]                 # collective-perf, in place, no cache holds the buffers, best of 3 rounds; "
+            "bytes:us; %s\n",
+            day);
     for (int i = 0; i < figures->collective_count; i++) {
         const struct collective_figure *figure = &figures->collective[i];
         if (figure->count == 0)

@@ -334,9 +334,8 @@ int report_make(const char *folder, const char *plots)
         rc = results_read(&results, folder);
     if (!rc)
         rc = results_write_json(&results, folder);
-    if (!rc)
-        figures_forget(folder); /* a picture that is not drawn is not an older one; the page has its own until the new one is whole */
     if (!rc) {
+        figures_forget(folder); /* what is not drawn this time is no picture of these tables */
         page.figure_count = figures_write(&results, folder, page.figures);
         rc = page.figure_count < 0 ? EXIT_RESOURCE : EXIT_OK;
     }

@@ -10,26 +10,13 @@
 
 #include <cmocka.h>
 
-#include "graph.h"
+#include "paper.h"
 #include "sys/log.h"
-
-static struct machine machine;
-static struct play_options options;
-static struct play_result result;
 
 static int set_up(void **state)
 {
     (void)state;
-    graph_machine(&machine, 4);
-    play_options_init(&options);
-    return 0;
-}
-
-static void play_one(const struct program *program)
-{
-    assert_int_equal(play(&result, &program, 1, &machine, &options), 0);
-    for (int d = 0; d < result.devices; d++)
-        assert_int_equal(result.device[d].engine.busy_ps + result.device[d].engine.idle_ps, result.makespan_ps);
+    return paper_set_up(4);
 }
 
 /* The all-reduce starts when the last rank is there and takes the table's time: 1100 bytes, 2 us. A kernel beside it is

@@ -10,23 +10,12 @@
 
 #include <cmocka.h>
 
-#include "graph.h"
-
-static struct machine machine;
-static struct play_options options;
-static struct play_result result;
+#include "paper.h"
 
 static int set_up(void **state)
 {
     (void)state;
-    graph_machine(&machine, 2);
-    play_options_init(&options);
-    return 0;
-}
-
-static void play_one(const struct program *program)
-{
-    assert_int_equal(play(&result, &program, 1, &machine, &options), 0);
+    return paper_set_up(2);
 }
 
 /* Phases are what lies between marks; the slow rank is slow and no other. */
